@@ -309,10 +309,21 @@ static weft_status load_unasked(weft_context *ctx, loading l)
 /* Asked for the host by name, and for nothing that moves device memory: that goes by the host too. */
 static void load_for_host(weft_context *ctx, loading l)
 {
+    const bool wants_device = l.device >= 0, tells = wants_device && ctx->host_group->rank == 0;
     bool asked;
     l.name = "staged";
-    if (ctx->modules[WEFT_MEMORY_CUDA].backend || !driver_shows() || load(ctx, l, &asked) == WEFT_OK) return;
-    weft__log(WEFT__DEBUG, "host memory only: %s", weft_last_error());
+    if (ctx->modules[WEFT_MEMORY_CUDA].backend || (!driver_shows() && !wants_device)) return;
+    if (!driver_shows())
+        weft__fail(WEFT_ERR_UNSUPPORTED, "no device driver shows");
+    else if (load(ctx, l, &asked) == WEFT_OK)
+        return;
+    if (wants_device)
+        weft__log(tells ? WEFT__WARN : WEFT__DEBUG,
+                  "config->device is %d, and operations are for host memory only, as \"host\" was asked for: "
+                  "%.800s",
+                  l.device, weft_last_error());
+    else
+        weft__log(WEFT__DEBUG, "host memory only: %s", weft_last_error());
 }
 
 weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device,

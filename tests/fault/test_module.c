@@ -444,6 +444,32 @@ static void crooked(job_rank *me)
     }
 }
 
+static atomic_int warned;
+
+static void hear_of_device(int level, const char *line, void *arg)
+{
+    (void)arg;
+    if (level <= 1 && strstr(line, "config->device is 3, and operations are for host memory only"))
+        atomic_fetch_add(&warned, 1);
+}
+
+/* Who names a device and asks for the host alone is told that it is not used. */
+static void a_device_with_the_host(job_rank *me)
+{
+    char url[64];
+    weft_config config = job_config(me, url, 0);
+    config.backends = "host";
+    weft_set_log(hear_of_device, NULL);
+    for (config.device = -1; config.device <= 3; config.device += 4) {
+        CHECK_OK(weft_init(&config, &me->ctx));
+        CHECK_INT(weft_device(me->ctx), -1);
+        CHECK_OK(weft_finalize(me->ctx, JOB_WAIT_MS));
+        me->ctx = NULL;
+    }
+    weft_set_log(NULL, NULL);
+    CHECK_INT(atomic_load(&warned), 1);
+}
+
 /* One that makes no communicators breaks the group that wants one, and nothing else. */
 static void no_communicator(job_rank *me)
 {
@@ -461,6 +487,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("host traffic goes on", .ranks = 2, .body = traffic, .bare = true, .processes = true),
+        JOB_TEST("a device with the host", .ranks = 1, .body = a_device_with_the_host, .bare = true,
+                 .processes = true),
         JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
         JOB_TEST("a dead member", .ranks = 3, .body = dead_member, .bare = true, .killed = 1U << VICTIM),
         JOB_TEST("left behind", .ranks = 2, .body = left_behind, .bare = true, .processes = true),
