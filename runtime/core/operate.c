@@ -109,7 +109,7 @@ weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call
     weft_status status = operate_check(group, op, call);
     bool joins = call && call->batch, shows;
     if (status == WEFT_OK && !joins && weft__submit_inline(group, op, call, out, &status)) return status;
-    shows = WEFT__UNLIKELY(weft__ranges_on) && status == WEFT_OK && op->memory != WEFT_MEMORY_HOST;
+    shows = WEFT__UNLIKELY(weft__ranges_on()) && status == WEFT_OK && op->memory != WEFT_MEMORY_HOST;
     if (WEFT__UNLIKELY(shows)) weft__range_push("submit", op, group);
     if (status == WEFT_OK) status = operate_prepare(group, op, call, &req);
     if (WEFT__UNLIKELY(joins))

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-bool weft__ranges_on;
+atomic_bool weft__ranges_found;
 
 #ifdef WEFT_NVTX
 /* A profiler is loaded by name; what a program would link for it would not be found in a shared library. */
@@ -22,7 +22,7 @@ static nvtxDomainHandle_t domain;
 static void look_for_profiler(void)
 {
     domain = nvtxDomainCreateA("weft");
-    weft__ranges_on = domain != NULL;
+    atomic_store_explicit(&weft__ranges_found, domain != NULL, memory_order_release);
 }
 
 void weft__ranges_open(void)

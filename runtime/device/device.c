@@ -250,7 +250,7 @@ static void device_follow(weft_request *first, weft_request *req)
 static void device_start(weft_request *req)
 {
     weft__recorded_reached(req, weft__device_phase(req)); /* as it was prepared it had no record */
-    if (WEFT__UNLIKELY(weft__ranges_on) && !req->device->range)
+    if (WEFT__UNLIKELY(weft__ranges_on()) && !req->device->range)
         req->device->range = weft__range_start("settle", req);
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
         weft__device_pair_start(req);

@@ -450,7 +450,7 @@ static void modules_split(weft__module *module, weft_backend_work *work)
 static void modules_start(weft__module *module, weft__device *first)
 {
     if (weft__request_state(first->req) < WEFT__DRAINING) {
-        const bool shows = WEFT__UNLIKELY(weft__ranges_on);
+        const bool shows = WEFT__UNLIKELY(weft__ranges_on());
         if (shows) weft__range_push("issue", &first->req->op, first->req->group);
         if (first->part.splits)
             modules_split(module, &first->work);

@@ -85,8 +85,8 @@ void weft__program_issue(weft_context *ctx)
     for (; first;
          first = next) { /* once it is issued it may be over and gone, and after the last one the context */
         next = first->next_entered;
-        if (WEFT__UNLIKELY(weft__ranges_on)) weft__range_push("issue", &first->req->op, first->req->group);
+        if (WEFT__UNLIKELY(weft__ranges_on())) weft__range_push("issue", &first->req->op, first->req->group);
         first->module->backend->issue(first->module->backend, &first->work);
-        if (WEFT__UNLIKELY(weft__ranges_on)) weft__range_pop();
+        if (WEFT__UNLIKELY(weft__ranges_on())) weft__range_pop();
     }
 }

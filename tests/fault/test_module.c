@@ -470,6 +470,44 @@ static void a_device_with_the_host(job_rank *me)
     CHECK_INT(atomic_load(&warned), 1);
 }
 
+typedef struct opening {
+    weft_config config;
+    atomic_bool works, over;
+} opening;
+
+static void work_or_open(job_rank *me, int thread, void *arg)
+{
+    opening *o = arg;
+    weft_config config = o->config;
+    weft_context *ctx = NULL;
+    char url[64];
+    int32_t one = 1;
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", job_port(me, thread));
+    config.init_method = url;
+    config.backends = thread ? "blocker" : "host";
+    while (thread && !atomic_load(&o->works)) job_sleep_ms(1);
+    CHECK_OK(weft_init(&config, &ctx));
+    for (int i = 0; !thread && (i < 100 || !atomic_load(&o->over)); i++) {
+        weft_call call = {.stream = WEFT_NO_STREAM};
+        CHECK_OK(weft_batch_begin(weft_world(ctx), &call.batch)); /* not begun by the call itself */
+        CHECK_OK(weft_all_reduce(weft_world(ctx), &one, &one, 1, WEFT_INT32, WEFT_SUM, &call, NULL));
+        CHECK_OK(weft_batch_end(call.batch, NULL, NULL));
+        atomic_store(&o->works, true);
+    }
+    CHECK_OK(weft_finalize(ctx, JOB_WAIT_MS));
+    if (thread) atomic_store(&o->over, true);
+}
+
+/* The first module of a process is loaded beside a context that has none, and works. */
+static void first_module_beside_work(job_rank *me)
+{
+    char url[64];
+    opening o = {.config = job_config(me, url, 0)};
+    job_setenv(me, "WEFT_MODULE_DIR", TEST_MODULE_DIR);
+    job_setenv(me, "BLOCKER_MS", "1");
+    job_threads(me, 2, work_or_open, &o);
+}
+
 /* One that makes no communicators breaks the group that wants one, and nothing else. */
 static void no_communicator(job_rank *me)
 {
@@ -488,6 +526,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         JOB_TEST("host traffic goes on", .ranks = 2, .body = traffic, .bare = true, .processes = true),
         JOB_TEST("a device with the host", .ranks = 1, .body = a_device_with_the_host, .bare = true,
+                 .processes = true),
+        JOB_TEST("the first module beside work", .ranks = 1, .body = first_module_beside_work, .bare = true,
                  .processes = true),
         JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
         JOB_TEST("a dead member", .ranks = 3, .body = dead_member, .bare = true, .killed = 1U << VICTIM),
