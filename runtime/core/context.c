@@ -54,7 +54,8 @@ static void context_fill(weft_context *ctx, const weft_config *config)
     ctx->timeout_ms = config->timeout_ms ? config->timeout_ms : DEFAULT_TIMEOUT_MS;
     weft__completion_fd_init(&ctx->completion_fd);
     weft__pacing_open(&ctx->pacing, weft__setting_int(WEFT__SET_SPIN_US) * WEFT__US);
-    ctx->by_majority = !strcmp(weft__setting_text(WEFT__SET_QUORUM), "majority");
+    (void)weft__quorum_read(weft__setting_text(WEFT__SET_QUORUM),
+                            &ctx->quorum); /* weft_init has looked at it */
     ctx->warn_after_ns = weft__setting_int(WEFT__SET_WARN_MS) * WEFT__MS;
     atomic_store(&ctx->check_ns, WEFT__NEVER);
     atomic_init(&ctx->engine.fence, weft__fence_open());

@@ -17,6 +17,7 @@
 #include "pacing.h"
 #include "poller.h"
 #include "process.h"
+#include "quorum.h"
 #include "record.h"
 #include "rendezvous.h"
 #include "seam.h"
@@ -176,7 +177,7 @@ struct weft_context {
     weft__keys *keys;
     int64_t timeout_ms;    /* default of every group */
     int64_t warn_after_ns; /* of an operation that has not settled */
-    bool by_majority; /* WEFT_QUORUM: who is presumed dead is left out by agreement (fault/membership.h) */
+    weft__quorum quorum;
     const weft__executor *const *executors; /* a row for each weft__executor_kind */
     const weft__protocol *const
         *protocols; /* NULL behind the last; in the order in which they hear of things */
@@ -278,6 +279,12 @@ struct weft_context {
  * has come.  NULL: no memory. */
 weft_context *weft__context_new(const weft_config *config, const weft__executor *const *executors,
                                 const weft__protocol *const *protocols);
+/* Who is presumed dead is left out by agreement (fault/membership.h): else each rank believes what it sees. */
+static inline bool weft__by_agreement(const weft_context *ctx)
+{
+    return ctx->quorum != WEFT__QUORUM_ANY;
+}
+
 weft_status weft__usable(const weft_context *ctx);     /* it is there, and this is no child of fork */
 bool weft__forked(void);                               /* in a child of fork: nothing works */
 void weft__context_close_protocols(weft_context *ctx); /* and what waits for them */

@@ -170,7 +170,7 @@ static void make_sure(weft_context *ctx, int rank, bool told, const char *why)
     {
         if (p->peer_certain) p->peer_certain(ctx, rank, why);
     }
-    if (ctx->by_majority) weft__alarm_tell(ctx, rank, NULL);
+    if (weft__by_agreement(ctx)) weft__alarm_tell(ctx, rank, NULL);
 }
 
 /* ---- processes of this host ---- */
@@ -282,7 +282,7 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
         if (p->peer_gone) p->peer_gone(ctx, rank, text);
     }
     /* Who may live is told if the others go on without it. */
-    if (how != WEFT__PRESUMED_DEAD || !ctx->by_majority) weft__alarm_tell(ctx, rank, NULL);
+    if (how != WEFT__PRESUMED_DEAD || !weft__by_agreement(ctx)) weft__alarm_tell(ctx, rank, NULL);
     weft__peer_watch_next(ctx);
 }
 
@@ -357,7 +357,7 @@ static int accusers_of(const weft_context *ctx, int rank)
 void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
 {
     weft__peer *m = &ctx->peers[rank];
-    WEFT__ASSERT(weft__holds_engine(ctx) && ctx->by_majority);
+    WEFT__ASSERT(weft__holds_engine(ctx) && weft__by_agreement(ctx));
     if (atomic_load(&m->gone) || accuses(ctx, by, rank) || rank == ctx->rank || rank == by ||
         atomic_load(&ctx->peers[by].gone))
         return;
@@ -419,7 +419,8 @@ int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
     int64_t next = accused_check(ctx, now_ns);
     for (int i = 0; i < ctx->world_size; i++) {
         weft__peer *m = &ctx->peers[i];
-        if (ctx->by_majority && may_become_another(m) && ctx->deaths_at_ns < next) next = ctx->deaths_at_ns;
+        if (weft__by_agreement(ctx) && may_become_another(m) && ctx->deaths_at_ns < next)
+            next = ctx->deaths_at_ns;
         if (!m->suspect_ns || atomic_load(&m->gone)) continue;
         if (now_ns >= m->suspect_ns)
             weft__peer_gone(ctx, i,

@@ -149,7 +149,7 @@ static bool says_goodbye(const weft_context *ctx, int rank)
 /* First, so that whoever sees the group broken can also see who is dead. */
 static void act_on_end(weft_context *ctx, const weft__notice *notice, int peer)
 {
-    if (ctx->by_majority && notice->gone == WEFT__PRESUMED_DEAD)
+    if (weft__by_agreement(ctx) && notice->gone == WEFT__PRESUMED_DEAD)
         weft__peer_accused(ctx, notice->culprit, peer, notice->fate);
     else if (notice->gone != WEFT__LEFT)
         weft__peer_gone(ctx, notice->culprit, (weft__gone)notice->gone, true, notice->fate);

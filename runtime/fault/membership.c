@@ -4,7 +4,10 @@
 #include "engine.h"
 #include "log.h"
 #include "peer.h"
+#include "rank_set.h"
+#include "settings.h"
 #include "views.h"
+#include "witness_asking.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,10 @@ typedef struct membership {
     weft__views *views;
     bool changed;   /* a view has been decided, and nothing has followed yet */
     bool too_large; /* is the job for the words that would decide one */
-    int told_by;    /* the rank whose word came last before this one was out */
+    int told_by; /* the rank whose word came last before this one was out; that behind the last: the witness */
+    weft__witness_place place;     /* WEFT_QUORUM=witness */
+    bool made;                     /* by this rank, which is not in the job yet */
+    weft__witness_asking *witness; /* NULL: not by that quorum, or this rank is not in the job */
 } membership;
 
 static membership *membership_of(const weft_context *ctx)
@@ -26,8 +32,14 @@ static membership *membership_of(const weft_context *ctx)
 static void send_word(void *arg, int to, const weft__view_message *message, size_t bytes)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_VIEW, .subject = to, .number = bytes};
+    const weft_context *ctx = arg;
+    membership *m = membership_of(ctx);
     if (bytes >= sizeof notice.text) { /* a job of thousands of ranks: its deadlines speak */
-        membership_of(arg)->too_large = true;
+        m->too_large = true;
+        return;
+    }
+    if (to == ctx->world_size) {
+        if (m->witness) weft__witness_asking_ask(m->witness, message, bytes);
         return;
     }
     memcpy(notice.text, message, bytes);
@@ -57,8 +69,8 @@ static weft__views *views_for(weft_context *ctx)
 {
     membership *m = membership_of(ctx);
     weft__views_events events = {send_word, note_decided, ctx};
-    if (!ctx->by_majority || m->views) return m->views;
-    m->views = weft__views_new(ctx->rank, ctx->world_size, WEFT__QUORUM_MAJORITY,
+    if (!weft__by_agreement(ctx) || m->views) return m->views;
+    m->views = weft__views_new(ctx->rank, ctx->world_size, ctx->quorum,
                                (uint64_t)weft__now_ns() * (uint64_t)(ctx->rank + 1), events);
     if (m->views) tell_deaths(ctx, weft__now_ns());
     return m->views;
@@ -69,12 +81,17 @@ static weft__views *views_for(weft_context *ctx)
 bool weft__membership_is_out(const weft_context *ctx, char *text, size_t bytes)
 {
     const membership *m = membership_of(ctx);
+    char who[WEFT__SENTENCE_BYTES / 2];
     if (!m->views || weft__views_state_of(m->views) != WEFT__VIEWS_OUT) return false;
+    if (m->told_by == ctx->world_size)
+        snprintf(who, sizeof who, "the witness (WEFT_WITNESS=file:%.400s)", m->place.path);
+    else
+        snprintf(who, sizeof who, "rank %d", m->told_by);
     snprintf(
         text, bytes,
         "the job goes on without this rank (rank %d) since view %u: the others presumed it dead, because a "
-        "connection to it had ended; rank %d has told that",
-        ctx->rank, (unsigned)weft__views_number(m->views), m->told_by);
+        "connection to it had ended; %s has told that",
+        ctx->rank, (unsigned)weft__views_number(m->views), who);
     return true;
 }
 
@@ -92,6 +109,8 @@ static bool is_wanted_without(const weft_context *ctx, const int *ranks, int n)
 bool weft__membership_is_stuck(const weft_context *ctx, const int *ranks, int n, char *text, size_t bytes)
 {
     const membership *m = membership_of(ctx);
+    char why[WEFT__SENTENCE_BYTES / 2] = "";
+    bool witness = m->witness && weft__witness_asking_answers(m->witness, why, sizeof why);
     int members = 0, here = 0;
     if (!is_wanted_without(ctx, ranks, n)) return false;
     if (m->too_large) {
@@ -103,16 +122,18 @@ bool weft__membership_is_stuck(const weft_context *ctx, const int *ranks, int n,
             ctx->world_size);
         return true;
     }
-    if (weft__views_state_of(m->views) == WEFT__VIEWS_OUT || weft__views_can_decide(m->views)) return false;
+    if (weft__views_state_of(m->views) == WEFT__VIEWS_OUT || weft__views_can_decide(m->views, witness))
+        return false;
     for (int i = 0; i < ctx->world_size; i++) {
         members += weft__views_has(m->views, i);
         here += weft__views_has(m->views, i) && !atomic_load(&ctx->peers[i].gone);
     }
     snprintf(text, bytes,
-             "rank %d reaches %d of the %d ranks of view %u, itself included, which are too few to go on "
+             "rank %d reaches %d of the %d ranks of view %u, itself included%s%s, which are too few to go on "
              "without the others, "
-             "who may do so themselves (WEFT_QUORUM=majority)",
-             ctx->rank, here, members, (unsigned)weft__views_number(m->views));
+             "who may do so themselves (WEFT_QUORUM=%s)",
+             ctx->rank, here, members, (unsigned)weft__views_number(m->views),
+             *why ? ", and not the witness: " : "", why, weft__quorum_name(ctx->quorum));
     return true;
 }
 
@@ -138,6 +159,12 @@ static void follow(weft_context *ctx)
     }
 }
 
+static int64_t with_the_witness(membership *m, int64_t next, int64_t now_ns)
+{
+    int64_t answer = m->witness ? weft__witness_asking_next(m->witness, now_ns) : WEFT__NEVER;
+    return answer < next ? answer : next;
+}
+
 /* After each word to the views: what has been decided, and when they want to be called again. */
 static void settle(weft_context *ctx, int64_t now_ns)
 {
@@ -148,6 +175,7 @@ static void settle(weft_context *ctx, int64_t now_ns)
         m->changed = false;
         follow(ctx);
     }
+    next = with_the_witness(m, next, now_ns);
     if (next != WEFT__NEVER) weft__alarm_check(ctx, next);
 }
 
@@ -158,7 +186,7 @@ bool weft__membership_agrees(weft_context *ctx, const int *ranks, int n)
     const weft__views *views = membership_of(ctx)->views;
     int64_t now = weft__now_ns();
     bool agrees = !views || weft__views_state_of(views) != WEFT__VIEWS_OUT;
-    if (!ctx->by_majority) return true;
+    if (!weft__by_agreement(ctx)) return true;
     for (int i = 0; i < n && agrees; i++)
         if (atomic_load(&ctx->peers[ranks[i]].gone) == WEFT__PRESUMED_DEAD)
             agrees = views && !weft__views_has(views, ranks[i]);
@@ -169,12 +197,26 @@ bool weft__membership_agrees(weft_context *ctx, const int *ranks, int n)
     return agrees;
 }
 
+static void take_answer(weft_context *ctx, int64_t now_ns)
+{
+    _Alignas(weft__view_message) unsigned char answer[WEFT__SENTENCE_BYTES];
+    membership *m = membership_of(ctx);
+    size_t bytes = weft__witness_asking_answer(m->witness, (void *)answer);
+    if (!bytes) return;
+    if (weft__views_state_of(m->views) != WEFT__VIEWS_OUT) m->told_by = ctx->world_size;
+    if (!weft__views_take(m->views, ctx->world_size, (const void *)answer, bytes, now_ns))
+        weft__log(WEFT__WARN, "the witness answers what no witness says (WEFT_WITNESS=file:%.400s)",
+                  m->place.path);
+}
+
 int64_t weft__membership_check(weft_context *ctx, int64_t now_ns)
 {
     membership *m = membership_of(ctx);
     if (!m->views) return WEFT__NEVER;
+    if (m->witness) take_answer(ctx, now_ns);
+    if (m->witness && weft__witness_asking_has_failed(m->witness)) weft__views_witness_fails(m->views);
     settle(ctx, now_ns);
-    return weft__views_check(m->views, now_ns);
+    return with_the_witness(m, weft__views_check(m->views, now_ns), now_ns);
 }
 
 /* ---- the protocol ---- */
@@ -218,6 +260,68 @@ static void membership_peer_gone(weft_context *ctx, int rank, const char *why)
     settle(ctx, now);
 }
 
+/* ---- the witness, from joining to leaving ---- */
+
+weft_status weft__membership_make_witness(weft_context *ctx)
+{
+    membership *m = membership_of(ctx);
+    weft_status status;
+    if (ctx->quorum != WEFT__QUORUM_WITNESS) return WEFT_OK;
+    status = weft__witness_read(weft__setting_text(WEFT__SET_WITNESS), &m->place);
+    if (status != WEFT_OK) return status;
+    snprintf(m->place.run, sizeof m->place.run, "%s", weft__rendezvous_nonce(ctx->rendezvous));
+    m->place.rank = ctx->rank;
+    m->place.ranks = ctx->world_size;
+    if (ctx->rank != 0) return WEFT_OK;
+    status = weft__witness_make(&m->place);
+    m->made = status == WEFT_OK;
+    return status;
+}
+
+weft_status weft__membership_try_witness(weft_context *ctx)
+{
+    if (ctx->quorum != WEFT__QUORUM_WITNESS || ctx->peers[ctx->rank].first_on_host != ctx->rank)
+        return WEFT_OK;
+    return weft__witness_try(&membership_of(ctx)->place);
+}
+
+weft_status weft__membership_join(weft_context *ctx)
+{
+    membership *m = membership_of(ctx);
+    weft__witness_asking *witness;
+    if (ctx->quorum != WEFT__QUORUM_WITNESS) return WEFT_OK;
+    witness = weft__witness_asking_new(&m->place);
+    if (!witness) return weft__fail_memory(sizeof *m, "asking the witness");
+    weft__engine_take(ctx);
+    m->witness = witness;
+    m->made = false;
+    weft__engine_drop(ctx);
+    return WEFT_OK;
+}
+
+/* The engine is not held: its disk may take its time. */
+static void leave_witness(const weft_context *ctx, weft__witness_asking *witness)
+{
+    unsigned char gone[WEFT__ACCEPTOR_SET_BYTES] = {0};
+    if (!witness) return;
+    for (int i = 0; i < ctx->world_size; i++) {
+        weft__gone how = atomic_load(&ctx->peers[i].gone);
+        if (how != WEFT__LIVES && how != WEFT__PRESUMED_DEAD) weft__set_add(gone, i);
+    }
+    weft__witness_asking_leave(witness, gone);
+}
+
+void weft__membership_leave_at_exit(weft_context *ctx)
+{
+    membership *m = membership_of(ctx);
+    weft__witness_asking *witness;
+    weft__engine_take(ctx);
+    witness = m->witness;
+    m->witness = NULL;
+    weft__engine_drop(ctx);
+    leave_witness(ctx, witness);
+}
+
 static weft_status open_membership(weft_context *ctx)
 {
     ctx->protocol_state[WEFT__PROTOCOL_MEMBERSHIP] = calloc(1, sizeof(membership));
@@ -228,6 +332,8 @@ static void close_membership(weft_context *ctx)
 {
     membership *m = membership_of(ctx);
     if (!m) return;
+    if (m->made) weft__witness_remove(&m->place);
+    leave_witness(ctx, m->witness);
     weft__views_free(m->views);
     free(m);
 }

@@ -2,6 +2,7 @@
 #include "views.h"
 #include "check.h"
 #include "clock.h"
+#include "rank_set.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,9 @@
     (150 * WEFT__MS) /* from the beginning of a ballot on its quorum waits so long for all others */
 #define PATIENCE_NS \
     (300 * WEFT__MS) /* for the end of another's ballot, after its last word; longer than that */
+/* So long those who have answered are kept from giving up while the witness is asked: twice what a slow disk takes, as a
+ * question of before may be under way. */
+#define WITNESS_NS   (2000 * WEFT__MS)
 #define TURN_NS      (100 * WEFT__MS) /* longer for each rank whose turn is before */
 #define TURNS_MOST   16
 #define LONGER_MOST  5
@@ -25,12 +29,12 @@
     X(members)  /* of the view */                                                                   \
     X(before)   /* of the one before */                                                             \
     X(vote)     /* this rank's, in the ballot vote_at */                                            \
-    X(answered) /* own ballot: who has promised */                                                  \
+    X(answered) /* own ballot: who has promised, the witness too */                                 \
     X(voted)    /* and who has voted */                                                             \
     X(proposed) /* PREPARING: the newest vote told, of best_at; PROPOSING: what is to be decided */ \
     X(dead)     /* certainly */                                                                     \
     X(presumed) /* to be dead */                                                                    \
-    X(heard_of) /* neither; of can_decide alone */
+    X(heard_of) /* neither; of can_decide alone, and who is not told again */
 
 enum {
 #define COUNT_SET(name) SET_##name,
@@ -41,8 +45,8 @@ enum {
 
 struct weft__views {
     weft__views_state state;
-    int rank, ranks;
-    size_t bytes; /* of a set */
+    int rank, ranks, voters; /* the witness votes behind the ranks */
+    size_t bytes;            /* of a set */
     weft__quorum quorum;
     weft__views_events events;
     uint32_t number, wanted; /* view that it has; first that would do */
@@ -52,6 +56,9 @@ struct weft__views {
     int64_t next_ns;          /* PREPARING, PROPOSING: says it again; PAUSING: begins again */
     int64_t again_ns;         /* PREPARING, PROPOSING: after so long */
     int64_t others_ns; /* PREPARING: until then who has not answered is waited for, with a quorum too */
+    bool asked;        /* the witness has been, since this was last said to all */
+    int64_t asked_ns;  /* and first in this step of the ballot; 0: it has not been */
+    bool refused;      /* and then could not be asked */
     uint64_t chance;
     int gave_way; /* so many times in a row */
 #define NAME_SET(name) unsigned char *name;
@@ -60,32 +67,6 @@ struct weft__views {
     weft__view_message *out;
 };
 
-/* ---- sets ---- */
-
-static bool has(const unsigned char *set, int rank)
-{
-    return set[rank / 8] >> rank % 8 & 1;
-}
-
-static void add(unsigned char *set, int rank)
-{
-    set[rank / 8] = (unsigned char)(set[rank / 8] | 1u << rank % 8);
-}
-
-static bool is_within(const weft__views *v, const unsigned char *set, const unsigned char *of)
-{
-    for (size_t i = 0; i < v->bytes; i++)
-        if (set[i] & ~of[i]) return false;
-    return true;
-}
-
-static bool is_empty(const weft__views *v, const unsigned char *set)
-{
-    for (size_t i = 0; i < v->bytes; i++)
-        if (set[i]) return false;
-    return true;
-}
-
 static void clear(const weft__views *v, unsigned char *set)
 {
     memset(set, 0, v->bytes);
@@ -93,16 +74,22 @@ static void clear(const weft__views *v, unsigned char *set)
 
 /* ---- quorums ---- */
 
+/* Whose vote decides between two halves. */
+static int breaks_ties(const weft__views *v, int lowest)
+{
+    return v->quorum == WEFT__QUORUM_WITNESS ? v->ranks : lowest;
+}
+
 static bool is_majority(const weft__views *v, const unsigned char *set)
 {
     int all = 0, here = 0, lowest = -1;
     for (int i = 0; i < v->ranks; i++) {
-        if (!has(v->members, i)) continue;
+        if (!weft__set_has(v->members, i)) continue;
         if (lowest < 0) lowest = i;
         all++;
-        here += has(set, i);
+        here += weft__set_has(set, i);
     }
-    return 2 * here > all || (2 * here == all && has(set, lowest));
+    return 2 * here > all || (2 * here == all && weft__set_has(set, breaks_ties(v, lowest)));
 }
 
 /* All that are not certainly dead. */
@@ -118,9 +105,21 @@ static bool is_quorum(const weft__views *v, const unsigned char *set)
     return v->quorum == WEFT__QUORUM_ANY || is_majority(v, set) || is_by_proof(v, set);
 }
 
-bool weft__views_can_decide(const weft__views *v)
+/* All that it lacks is the witness's vote. */
+static bool is_half(weft__views *v, unsigned char *set)
+{
+    bool half;
+    if (v->voters == v->ranks || weft__set_has(set, v->ranks) || is_quorum(v, set)) return false;
+    weft__set_add(set, v->ranks);
+    half = is_quorum(v, set);
+    weft__set_remove(set, v->ranks);
+    return half;
+}
+
+bool weft__views_can_decide(const weft__views *v, bool witness)
 {
     for (size_t i = 0; i < v->bytes; i++) v->heard_of[i] = (unsigned char)~(v->dead[i] | v->presumed[i]);
+    if (v->voters > v->ranks && !witness) weft__set_remove(v->heard_of, v->ranks);
     return is_quorum(v, v->heard_of);
 }
 
@@ -172,7 +171,21 @@ static void say_to_others(weft__views *v, const unsigned char *set, weft__view_w
                           const unsigned char *ranks)
 {
     for (int i = 0; i < v->ranks; i++)
-        if (has(v->members, i) && !has(set, i) && !has(v->dead, i)) say(v, i, word, v->ballot, ranks);
+        if (weft__set_has(v->members, i) && !weft__set_has(set, i) && !weft__set_has(v->dead, i))
+            say(v, i, word, v->ballot, ranks);
+}
+
+/* Where its vote is all that is missing. */
+static void ask_witness(weft__views *v, unsigned char *set, weft__view_word word, const unsigned char *ranks,
+                        int64_t now_ns)
+{
+    if (v->asked || !is_half(v, set)) return;
+    v->asked = true;
+    if (!v->asked_ns) {
+        v->asked_ns = now_ns;
+        v->refused = false;
+    }
+    say(v, v->ranks, word, v->ballot, ranks);
 }
 
 /* It promises to vote for nothing before that ballot; to who asked for an older one this says that it is too late. */
@@ -189,6 +202,8 @@ static void forget_instance(weft__views *v)
 {
     v->promised = v->vote_at = v->ballot = v->best_at = v->heard = 0;
     v->gave_way = 0;
+    v->asked = false;
+    v->asked_ns = 0;
     clear(v, v->vote);
     clear(v, v->answered);
     clear(v, v->voted);
@@ -198,13 +213,14 @@ static void forget_instance(weft__views *v)
 /* ranks: in a message, or `proposed`. */
 static void install(weft__views *v, uint32_t number, const unsigned char *ranks, int64_t now_ns)
 {
-    WEFT__ASSERT(number > v->number && !is_empty(v, ranks) && is_within(v, ranks, v->members), number,
-                 v->number);
+    WEFT__ASSERT(number > v->number && !weft__set_is_empty(ranks, v->bytes) &&
+                     weft__set_is_within(ranks, v->members, v->bytes),
+                 number, v->number);
     v->number = number;
     memcpy(v->before, v->members, v->bytes);
     memcpy(v->members, ranks, v->bytes);
     forget_instance(v);
-    if (!has(v->members, v->rank))
+    if (!weft__set_has(v->members, v->rank))
         views_to(v, WEFT__VIEWS_OUT);
     else if (v->state != WEFT__VIEWS_RESTING)
         views_to(v, WEFT__VIEWS_RESTING);
@@ -215,18 +231,25 @@ static void install(weft__views *v, uint32_t number, const unsigned char *ranks,
 /* All who were asked are told, those too whom it leaves out. */
 static void decide(weft__views *v, int64_t now_ns)
 {
-    WEFT__ASSERT(v->state == WEFT__VIEWS_PROPOSING && has(v->voted, v->rank) && is_quorum(v, v->voted),
+    WEFT__ASSERT(v->state == WEFT__VIEWS_PROPOSING && weft__set_has(v->voted, v->rank) &&
+                     is_quorum(v, v->voted),
                  v->number);
     install(v, v->number + 1, v->proposed, now_ns);
     for (int i = 0; i < v->ranks; i++)
-        if (i != v->rank && has(v->before, i) && !has(v->dead, i)) say(v, i, WEFT__VIEW_IS, 0, NULL);
+        if (i != v->rank && weft__set_has(v->before, i) && !weft__set_has(v->dead, i))
+            say(v, i, WEFT__VIEW_IS, 0, NULL);
+    if (v->voters > v->ranks) say(v, v->ranks, WEFT__VIEW_IS, 0, NULL);
 }
 
 /* ---- this rank's ballot ---- */
 
 static void try_to_decide(weft__views *v, int64_t now_ns)
 {
-    if (v->state == WEFT__VIEWS_PROPOSING && is_quorum(v, v->voted)) decide(v, now_ns);
+    if (v->state != WEFT__VIEWS_PROPOSING) return;
+    if (is_quorum(v, v->voted))
+        decide(v, now_ns);
+    else if (v->voters > v->ranks && weft__set_has(v->answered, v->ranks))
+        ask_witness(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed, now_ns);
 }
 
 /* Everybody from whom an answer can be expected has given it. */
@@ -255,20 +278,27 @@ static void cast_vote(weft__views *v, uint64_t ballot, const unsigned char *rank
 static void choose_next(weft__views *v)
 {
     for (size_t i = 0; i < v->bytes; i++)
-        v->proposed[i] = (unsigned char)((v->answered[i] | (v->members[i] & ~v->presumed[i])) & ~v->dead[i]);
+        v->proposed[i] = (unsigned char)(v->members[i] & (v->answered[i] | ~v->presumed[i]) & ~v->dead[i]);
 }
 
 /* A quorum has answered, and all others or their time is up. */
 static void try_to_propose(weft__views *v, int64_t now_ns)
 {
-    if (v->state != WEFT__VIEWS_PREPARING || !is_quorum(v, v->answered)) return;
+    if (v->state != WEFT__VIEWS_PREPARING) return;
+    if (!is_quorum(v, v->answered) && !is_half(v, v->answered)) return;
     if (now_ns < v->others_ns && !all_have_answered(v)) return;
-    WEFT__ASSERT(v->promised == v->ballot && has(v->answered, v->rank), v->promised, v->ballot);
+    if (!is_quorum(v, v->answered)) {
+        ask_witness(v, v->answered, WEFT__VIEW_PREPARE, NULL, now_ns);
+        return;
+    }
+    WEFT__ASSERT(v->promised == v->ballot && weft__set_has(v->answered, v->rank), v->promised, v->ballot);
     if (!v->best_at) choose_next(v);
     views_to(v, WEFT__VIEWS_PROPOSING);
+    v->asked = false;
+    v->asked_ns = 0;
     cast_vote(v, v->ballot, v->proposed);
     clear(v, v->voted);
-    add(v->voted, v->rank);
+    weft__set_add(v->voted, v->rank);
     say_again_soon(v, now_ns);
     say_to_others(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed);
     try_to_decide(v, now_ns);
@@ -299,9 +329,11 @@ static void begin(weft__views *v, int64_t now_ns)
     views_to(v, WEFT__VIEWS_PREPARING);
     v->ballot = v->promised = next_ballot(v);
     v->best_at = 0;
+    v->asked = false;
+    v->asked_ns = 0;
     clear(v, v->answered);
     clear(v, v->proposed);
-    add(v->answered, v->rank);
+    weft__set_add(v->answered, v->rank);
     note_vote(v, v->vote_at, v->vote);
     v->others_ns = now_ns + OTHERS_NS;
     say_again_soon(v, now_ns);
@@ -332,7 +364,8 @@ static int64_t patience_ns(const weft__views *v, int owner)
 {
     int64_t before = 0;
     for (int i = (owner + 1) % v->ranks; i != v->rank && before < TURNS_MOST; i = (i + 1) % v->ranks)
-        before += has(v->members, i) && !has(v->dead, i) && !has(v->presumed, i);
+        before +=
+            weft__set_has(v->members, i) && !weft__set_has(v->dead, i) && !weft__set_has(v->presumed, i);
     return PATIENCE_NS + before * TURN_NS;
 }
 
@@ -353,12 +386,15 @@ static void give_way(weft__views *v, uint64_t ballot, int64_t now_ns)
     v->next_ns = now_ns + OTHERS_NS + pause_ns(v);
 }
 
-/* This rank has answered: the owner's next word is awaited.  It may not come, and then somebody has to go on. */
+/* This rank has answered: the owner's next word is awaited.  It may not come, and then somebody has to go on; soon, where
+ * this rank wants a view itself. */
 static void await_end(weft__views *v, int owner, int64_t now_ns)
 {
-    if (has_ballot(v) || v->wanted > v->number) return;
+    int64_t next_ns = now_ns + pause_ns(v);
+    if (has_ballot(v)) return;
     if (v->state == WEFT__VIEWS_RESTING) views_to(v, WEFT__VIEWS_PAUSING);
-    v->next_ns = now_ns + patience_ns(v, owner) + pause_ns(v);
+    next_ns += v->wanted > v->number ? OTHERS_NS : patience_ns(v, owner);
+    if (v->wanted <= v->number || next_ns > v->next_ns) v->next_ns = next_ns;
 }
 
 void weft__views_want(weft__views *v, int64_t now_ns)
@@ -374,16 +410,21 @@ void weft__views_want(weft__views *v, int64_t now_ns)
 void weft__views_presume_dead(weft__views *v, int rank, int64_t now_ns)
 {
     WEFT__ASSERT(rank >= 0 && rank < v->ranks && rank != v->rank, rank, v->ranks);
-    add(v->presumed, rank);
+    weft__set_add(v->presumed, rank);
     try_to_propose(v, now_ns);
 }
 
 void weft__views_died(weft__views *v, int rank, int64_t now_ns)
 {
     WEFT__ASSERT(rank >= 0 && rank < v->ranks && rank != v->rank, rank, v->ranks);
-    add(v->dead, rank);
+    weft__set_add(v->dead, rank);
     try_to_propose(v, now_ns);
     try_to_decide(v, now_ns);
+}
+
+void weft__views_witness_fails(weft__views *v)
+{
+    v->refused = true;
 }
 
 /* ---- what comes in ---- */
@@ -402,8 +443,8 @@ static void on_promise(weft__views *v, int from, const weft__view_message *m, in
 {
     give_way(v, m->ballot, now_ns);
     if (v->state != WEFT__VIEWS_PREPARING || m->ballot != v->ballot) return;
-    if (!has(v->answered, from)) say_again_soon(v, now_ns);
-    add(v->answered, from);
+    if (!weft__set_has(v->answered, from)) say_again_soon(v, now_ns);
+    weft__set_add(v->answered, from);
     note_vote(v, m->vote_at, m->sets + v->bytes);
     try_to_propose(v, now_ns);
 }
@@ -427,16 +468,17 @@ static bool on_accept(weft__views *v, int from, const weft__view_message *m, int
 static void on_accepted(weft__views *v, int from, uint64_t ballot, int64_t now_ns)
 {
     if (v->state != WEFT__VIEWS_PROPOSING || ballot != v->ballot) return;
-    if (!has(v->voted, from)) say_again_soon(v, now_ns);
-    add(v->voted, from);
+    if (!weft__set_has(v->voted, from)) say_again_soon(v, now_ns);
+    weft__set_add(v->voted, from);
     try_to_decide(v, now_ns);
 }
 
 /* No rank that does not exist, and somebody. */
 static bool is_set(const weft__views *v, const unsigned char *set)
 {
-    if (v->ranks % 8 && set[v->bytes - 1] >> v->ranks % 8) return false;
-    return !is_empty(v, set);
+    for (int i = v->ranks; i < 8 * (int)v->bytes; i++)
+        if (weft__set_has(set, i)) return false;
+    return !weft__set_is_empty(set, v->bytes);
 }
 
 static bool is_sound(const weft__views *v, int from, const weft__view_message *m, size_t bytes)
@@ -450,8 +492,9 @@ static bool is_sound(const weft__views *v, int from, const weft__view_message *m
     ranks = members + v->bytes;
     votes = m->word == WEFT__VIEW_ACCEPT || (m->word == WEFT__VIEW_PROMISE && m->vote_at);
     owns = m->ballot && owner_of(v, m->ballot) == from;
-    if (!is_set(v, members) || (m->word != WEFT__VIEW_IS && !has(members, from))) return false;
-    if (votes && (!is_set(v, ranks) || !is_within(v, ranks, members))) return false;
+    if (!is_set(v, members) || (m->word != WEFT__VIEW_IS && from < v->ranks && !weft__set_has(members, from)))
+        return false;
+    if (votes && (!is_set(v, ranks) || !weft__set_is_within(ranks, members, v->bytes))) return false;
     if (m->word == WEFT__VIEW_PREPARE || m->word == WEFT__VIEW_ACCEPT)
         return owns && m->ballot <= BALLOT_MOST;
     return m->word == WEFT__VIEW_IS || (m->ballot <= BALLOT_MOST && m->vote_at <= m->ballot);
@@ -459,7 +502,7 @@ static bool is_sound(const weft__views *v, int from, const weft__view_message *m
 
 bool weft__views_take(weft__views *v, int from, const weft__view_message *m, size_t bytes, int64_t now_ns)
 {
-    WEFT__ASSERT(from >= 0 && from < v->ranks && from != v->rank, from, v->ranks);
+    WEFT__ASSERT(from >= 0 && from < v->voters && from != v->rank, from, v->ranks);
     if (!is_sound(v, from, m, bytes)) return false;
     if (m->view < v->number) {
         say(v, from, WEFT__VIEW_IS, 0, NULL);
@@ -468,7 +511,7 @@ bool weft__views_take(weft__views *v, int from, const weft__view_message *m, siz
     if (v->state == WEFT__VIEWS_OUT) return true;
     if (m->view > v->number) { /* to its sender that is decided */
         /* Not within: of another part, which the quorum `any` allows to go on. */
-        if (!is_within(v, m->sets, v->members)) return true;
+        if (!weft__set_is_within(m->sets, v->members, v->bytes)) return true;
         install(v, m->view, m->sets, now_ns);
         if (v->state == WEFT__VIEWS_OUT) return true;
     }
@@ -494,14 +537,32 @@ static int64_t next_check(const weft__views *v, int64_t now_ns)
     return v->next_ns;
 }
 
+/* To those too who have answered, while it is the witness that has not: else they would begin ballots of their own. */
+static void say_again_to_all(weft__views *v, weft__view_word word, const unsigned char *ranks)
+{
+    clear(v, v->heard_of);
+    weft__set_add(v->heard_of, v->rank);
+    say_to_others(v, v->heard_of, word, ranks);
+}
+
 static void say_again(weft__views *v, int64_t now_ns)
 {
-    v->again_ns = 2 * v->again_ns < AGAIN_MOST ? 2 * v->again_ns : AGAIN_MOST;
+    bool prepares = v->state == WEFT__VIEWS_PREPARING;
+    weft__view_word word = prepares ? WEFT__VIEW_PREPARE : WEFT__VIEW_ACCEPT;
+    const unsigned char *ranks = prepares ? NULL : v->proposed;
+    unsigned char *set = prepares ? v->answered : v->voted;
+    bool witness = v->asked_ns && !v->refused && is_half(v, set) && now_ns - v->asked_ns < WITNESS_NS;
+    v->again_ns = witness ? AGAIN_NS : 2 * v->again_ns < AGAIN_MOST ? 2 * v->again_ns : AGAIN_MOST;
     v->next_ns = now_ns + v->again_ns;
-    if (v->state == WEFT__VIEWS_PREPARING)
-        say_to_others(v, v->answered, WEFT__VIEW_PREPARE, NULL);
+    v->asked = false;
+    if (witness)
+        say_again_to_all(v, word, ranks);
     else
-        say_to_others(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed);
+        say_to_others(v, set, word, ranks);
+    if (prepares)
+        try_to_propose(v, now_ns);
+    else
+        ask_witness(v, set, word, ranks, now_ns);
 }
 
 int64_t weft__views_check(weft__views *v, int64_t now_ns)
@@ -519,7 +580,7 @@ int64_t weft__views_check(weft__views *v, int64_t now_ns)
 weft__views *weft__views_new(int rank, int ranks, weft__quorum quorum, uint64_t chance,
                              weft__views_events events)
 {
-    size_t bytes = ((size_t)ranks + 7) / 8;
+    size_t bytes = weft__view_set_bytes(ranks, quorum);
     weft__views *v = calloc(1, sizeof *v);
     unsigned char *sets = calloc(SET_COUNT, bytes);
     weft__view_message *out = calloc(1, sizeof *out + MESSAGE_SETS * bytes);
@@ -531,6 +592,7 @@ weft__views *weft__views_new(int rank, int ranks, weft__quorum quorum, uint64_t 
     }
     *v = (weft__views){.rank = rank,
                        .ranks = ranks,
+                       .voters = ranks + (quorum == WEFT__QUORUM_WITNESS),
                        .bytes = bytes,
                        .quorum = quorum,
                        .events = events,
@@ -541,7 +603,7 @@ weft__views *weft__views_new(int rank, int ranks, weft__quorum quorum, uint64_t 
 #define PLACE_SET(name) v->name = sets + SET_##name * bytes;
     SETS(PLACE_SET)
 #undef PLACE_SET
-    for (int i = 0; i < ranks; i++) add(v->members, i);
+    for (int i = 0; i < ranks; i++) weft__set_add(v->members, i);
     return v;
 }
 
@@ -565,5 +627,5 @@ uint32_t weft__views_number(const weft__views *v)
 
 bool weft__views_has(const weft__views *v, int rank)
 {
-    return has(v->members, rank);
+    return weft__set_has(v->members, rank);
 }

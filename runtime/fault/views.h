@@ -5,12 +5,11 @@
  * may be lost, overtaken or repeated.  Memory in proportion to the ranks. */
 #ifndef WEFT_FAULT_VIEWS_H
 #define WEFT_FAULT_VIEWS_H
+#include "quorum.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Whose votes decide (views.md, Quorums). */
-typedef enum weft__quorum { WEFT__QUORUM_MAJORITY, WEFT__QUORUM_ANY } weft__quorum;
 
 /* This rank's own ballot; views_to (views.c) alone stores it. */
 typedef enum weft__views_state {
@@ -40,7 +39,15 @@ typedef struct weft__view_message {
                              proposed; else none */
 } weft__view_message;
 
+/* How long each of the two sets is in a job of so many ranks: with WEFT__QUORUM_WITNESS the witness is one voter more, whose bit is
+ * behind theirs. */
+static inline size_t weft__view_set_bytes(int ranks, weft__quorum quorum)
+{
+    return ((size_t)ranks + (quorum == WEFT__QUORUM_WITNESS) + 7) / 8;
+}
+
 typedef struct weft__views weft__views;
+/* to: a rank, or `ranks`, which is the witness (acceptor.h). */
 typedef struct weft__views_events {
     void (*send)(void *arg, int to, const weft__view_message *message, size_t bytes);
     void (*decided)(void *arg); /* this rank has a later view, or is out */
@@ -58,7 +65,9 @@ void weft__views_want(weft__views *v, int64_t now_ns);
 void weft__views_presume_dead(weft__views *v, int rank, int64_t now_ns);
 /* It is certain that it has died. */
 void weft__views_died(weft__views *v, int rank, int64_t now_ns);
-/* From that rank.  False: no rank that goes by these rules says that, and it is dropped. */
+/* It cannot be asked here: so another rank of its half has its turn. */
+void weft__views_witness_fails(weft__views *v);
+/* From that rank, or the witness.  False: nobody who goes by these rules says that, and it is dropped. */
 bool weft__views_take(weft__views *v, int from, const weft__view_message *message, size_t bytes,
                       int64_t now_ns);
 /* Time has passed: says again what may be lost.  When it wants to be called again; WEFT__NEVER: it does not. */
@@ -67,5 +76,6 @@ int64_t weft__views_check(weft__views *v, int64_t now_ns);
 weft__views_state weft__views_state_of(const weft__views *v);
 uint32_t weft__views_number(const weft__views *v);    /* OUT: of the view that left it out */
 bool weft__views_has(const weft__views *v, int rank); /* is in that view */
-bool weft__views_can_decide(const weft__views *v);    /* those that are not taken for dead are a quorum */
+/* Is a quorum left of those not taken for dead?  With the witness where that answers. */
+bool weft__views_can_decide(const weft__views *v, bool witness);
 #endif

@@ -50,9 +50,9 @@ void weft__watchdog_take(void *context, int from, const void *bytes, size_t leng
     }
     if (notice.kind != WEFT__NOTICE_GONE) return;
     weft__engine_take(ctx);
-    if (ctx->by_majority && notice.number == WEFT__PRESUMED_DEAD && notice.knows)
+    if (weft__by_agreement(ctx) && notice.number == WEFT__PRESUMED_DEAD && notice.knows)
         ctx->peers[notice.subject].passed_on = true;
-    if (ctx->by_majority && notice.number == WEFT__PRESUMED_DEAD)
+    if (weft__by_agreement(ctx) && notice.number == WEFT__PRESUMED_DEAD)
         weft__peer_accused(ctx, notice.subject, from, notice.text);
     else
         weft__peer_gone(ctx, notice.subject, (weft__gone)notice.number, true, notice.text);

@@ -332,7 +332,7 @@ static void on_join(weft_context *ctx, attempt *a, int member, const weft__shrin
 {
     a->joined[member] = true;
     a->tables[member] = m->params;
-    for (uint32_t i = 0; i < m->presumed && ctx->by_majority; i++)
+    for (uint32_t i = 0; i < m->presumed && weft__by_agreement(ctx); i++)
         weft__peer_accused(ctx, m->list[m->size + i], a->world[member], "is lost to another rank");
     if (a->verdict)
         send_verdict(ctx, a, a->world[member]);

@@ -21,6 +21,7 @@
 #include "keys.h"
 #include "leave.h"
 #include "log.h"
+#include "membership.h"
 #include "modules.h"
 #include "overview.h"
 #include "peer.h"
@@ -61,7 +62,7 @@ typedef struct card {
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft__process_id process;
     weft__transport_card transports;
-    bool by_majority; /* WEFT_QUORUM */
+    weft__quorum quorum;
     cpu_set_t processors;
 } card;
 
@@ -99,7 +100,7 @@ static weft_status fill_card(joining *j, card *c)
     c->process = weft__process_own();
     c->params = weft__own_params(ctx);
     c->params.lowest = 0;
-    c->by_majority = ctx->by_majority;
+    c->quorum = ctx->quorum;
     sched_getaffinity(0, sizeof c->processors, &c->processors);
     status = weft__transports_offer(&site, weft__setting_text(WEFT__SET_TRANSPORT), &j->offers);
     if (status != WEFT_OK) return status;
@@ -131,15 +132,14 @@ static void tell_hosts_apart(joining *j, const card **sorted)
 /* Else some would wait for a view that the others never vote for. */
 static weft_status check_quorums(const joining *j)
 {
-    static const char *const names[] = {"any", "majority"};
     for (int i = 1; i < j->ctx->world_size; i++)
-        if (j->cards[i].by_majority != j->cards[0].by_majority)
+        if (j->cards[i].quorum != j->cards[0].quorum)
             return weft__fail(
                 WEFT_ERR_MISMATCH,
                 "WEFT_QUORUM is \"%s\" on rank 0 (host %s), and \"%s\" on rank %d (host %s): expected "
                 "the same on all ranks",
-                names[j->cards[0].by_majority], j->cards[0].host, names[j->cards[i].by_majority], i,
-                j->cards[i].host);
+                weft__quorum_name(j->cards[0].quorum), j->cards[0].host,
+                weft__quorum_name(j->cards[i].quorum), i, j->cards[i].host);
     return WEFT_OK;
 }
 
@@ -174,6 +174,7 @@ static weft_status exchange_cards(joining *j)
     }
     if (status == WEFT_OK) status = check_quorums(j);
     if (status == WEFT_OK) tell_hosts_apart(j, sorted);
+    if (status == WEFT_OK) status = weft__membership_try_witness(ctx);
     if (status == WEFT_OK) status = weft__watchdog_wire_peers(ctx->wire, ctx->world_size, endpoints);
     free(endpoints);
     free((void *)sorted);
@@ -438,6 +439,7 @@ static weft_status init_join(joining *j, const weft_config *config)
     weft_status status;
     if ((status = check_descriptors(ctx)) != WEFT_OK) return status;
     make_choices(j);
+    if ((status = weft__membership_make_witness(ctx)) != WEFT_OK) return status;
     if ((status = exchange_cards(j)) != WEFT_OK) return status;
     if ((status = find_locals(j)) != WEFT_OK) return status;
     tell_of_tuning(j);
@@ -456,6 +458,7 @@ static weft_status init_join(joining *j, const weft_config *config)
     weft__peer_watch_next(ctx);
     weft__engine_drop(ctx);
     if ((status = exchange_modules(j)) != WEFT_OK) return status;
+    if ((status = weft__membership_join(ctx)) != WEFT_OK) return status;
     weft__rendezvous_done(j->rendezvous);
     if (weft__pacing_has_home(&ctx->pacing, ctx->segment != NULL, ctx->descriptors_wake))
         ctx->pacing.home_cpu = weft__affinity_of(j->local_rank, j->local_size);
@@ -494,20 +497,15 @@ static weft_status check_config(const weft_config *c)
         return weft__fail(
             WEFT_ERR_ARGUMENT,
             "WEFT_DEVICE_ORDER is \"%s\": expected agreed, program, or submission, its other name", order);
-    if (!strcmp(weft__setting_text(WEFT__SET_QUORUM), "witness"))
-        return weft__fail(WEFT_ERR_UNSUPPORTED,
-                          "WEFT_QUORUM is \"witness\", which is not there yet: expected majority or any");
-    if (strcmp(weft__setting_text(WEFT__SET_QUORUM), "any") != 0 &&
-        strcmp(weft__setting_text(WEFT__SET_QUORUM), "majority") != 0)
-        return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_QUORUM is \"%s\": expected majority or any",
-                          weft__setting_text(WEFT__SET_QUORUM));
+    weft__quorum quorum;
+    weft_status status = weft__quorum_read(weft__setting_text(WEFT__SET_QUORUM), &quorum);
+    if (status != WEFT_OK) return status;
     if (*weft__setting_text(WEFT__SET_REDUCE) &&
         strcmp(weft__setting_text(WEFT__SET_REDUCE), "rank_order") != 0)
         return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_REDUCE is \"%s\": expected rank_order, or nothing",
                           weft__setting_text(WEFT__SET_REDUCE));
     weft__choices choices = {{0}, {{{0}}}};
-    weft_status status =
-        weft__choices_force(&choices, "WEFT_ALGORITHM", weft__setting_text(WEFT__SET_ALGORITHM));
+    status = weft__choices_force(&choices, "WEFT_ALGORITHM", weft__setting_text(WEFT__SET_ALGORITHM));
     if (status != WEFT_OK) return status;
     if (c->device < -1)
         return weft__fail(WEFT_ERR_ARGUMENT, "config->device is %d: expected -1, or a device", c->device);

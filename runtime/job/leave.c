@@ -16,6 +16,7 @@
 #include "keys.h"
 #include "leave_together.h"
 #include "log.h"
+#include "membership.h"
 #include "mesh.h"
 #include "modules.h"
 #include "peer.h"
@@ -343,6 +344,7 @@ static void leave_at_exit(weft_context *ctx, int code)
     if (!drained(ctx, weft__now_ns() + EXIT_MS * WEFT__MS, why))
         give_up(ctx, "its process exits with work under way");
     fall_silent(ctx);
+    weft__membership_leave_at_exit(ctx);
     weft__log_flush();
     weft__recording_leave(ctx);
     weft__rendezvous_close(ctx->rendezvous);

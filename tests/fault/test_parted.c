@@ -5,11 +5,15 @@
 #include "job.h"
 #include "parting.h"
 
+#include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     RANKS = 5,
@@ -30,6 +34,52 @@ static int64_t members(weft_group *group)
     int64_t mask = 0;
     for (int i = 0; i < weft_group_size(group); i++) mask |= INT64_C(1) << weft_group_to_world(group, i);
     return mask;
+}
+
+/* ---- the witness ---- */
+
+enum { WITNESS_BYTES = 1120 }; /* of a file */
+
+/* One for all tests, so each of them finds that the one before has left nothing. */
+static void witness_path(pid_t parent, const char *suffix, char path[64])
+{
+    snprintf(path, 64, "/tmp/weft-parted-%d%s", (int)parent, suffix);
+}
+
+static void set_quorum(job_rank *me, const char *quorum)
+{
+    char path[64], setting[80];
+    witness_path(getppid(), "", path);
+    snprintf(setting, sizeof setting, "file:%s", path);
+    job_setenv(me, "WEFT_QUORUM", quorum);
+    if (quorum && !strcmp(quorum, "witness")) job_setenv(me, "WEFT_WITNESS", setting);
+}
+
+/* All files that belong to it; returns how many there are. */
+static size_t witness_files(glob_t *found)
+{
+    char path[64];
+    witness_path(getpid(), "*", path);
+    return glob(path, 0, NULL, found) ? 0 : found->gl_pathc;
+}
+
+static void nothing_is_left(void **state)
+{
+    glob_t found = {0};
+    (void)state;
+    assert_int_equal(witness_files(&found), 0);
+    globfree(&found);
+}
+
+/* By which a job that could not end its witness leaves it. */
+static int remove_witness(void **state)
+{
+    glob_t found = {0};
+    size_t n = witness_files(&found);
+    (void)state;
+    for (size_t i = 0; i < n; i++) unlink(found.gl_pathv[i]);
+    globfree(&found);
+    return 0;
 }
 
 static weft_status shrink(weft_group *group, weft_group **survivors, char *text, size_t bytes)
@@ -60,6 +110,7 @@ static void meet_all(job_rank *me)
 typedef struct shape {
     const char *parts; /* how many ranks each has; NULL: pairs lose each other by chance */
     uint64_t seed;
+    const char *quorum;
 } shape;
 
 typedef struct parting {
@@ -72,9 +123,9 @@ typedef struct parting {
 
 static void draw_parts(const shape *plan, uint64_t *words, parting *p)
 {
-    int order[RANKS], next = 0;
-    for (int i = 0; i < RANKS; i++) order[i] = i;
-    for (int i = RANKS - 1; i > 0; i--) {
+    int order[RANKS] = {0}, next = 0, ranks = p->rank->size;
+    for (int i = 0; i < ranks; i++) order[i] = i;
+    for (int i = ranks - 1; i > 0; i--) {
         int k = (int)(job_random(words) % (unsigned)(i + 1)), swap = order[i];
         order[i] = order[k];
         order[k] = swap;
@@ -89,7 +140,7 @@ static void draw(const shape *plan, parting *p)
     const char *given = getenv("PARTED_SEED");
     uint64_t words = plan->seed + (given ? strtoull(given, NULL, 10) * 1000 : 0);
     draw_parts(plan, &words, p);
-    for (int i = 0; i < RANKS; i++)
+    for (int i = 0; i < p->rank->size; i++)
         for (int k = 0; k < i; k++)
             p->lost[i][k] = p->lost[k][i] =
                 plan->parts ? p->part[i] != p->part[k] : job_random(&words) % 3 == 0;
@@ -160,7 +211,7 @@ static bool is_calm(job_rank *me, weft_group *group, int64_t calm_ns, int64_t un
 
 static bool is_final(const char *text)
 {
-    return strstr(text, "the job goes on without this rank") || strstr(text, "WEFT_QUORUM=majority");
+    return strstr(text, "the job goes on without this rank") || strstr(text, "WEFT_QUORUM=");
 }
 
 /* Returns the end of it: WEFT_OK, a group goes on; else its last shrink's. */
@@ -215,6 +266,24 @@ static void check_parts(job_rank *me, const parting *p, const char *text)
     }
 }
 
+/* Just one of two halves goes on, whichever it is. */
+static void check_halves(job_rank *me, const parting *p, const char *text)
+{
+    int here = 0, all = 0;
+    for (int i = 0; i < me->size; i++) {
+        bool on = job_results(me, i)[STATUS] == WEFT_OK;
+        all += on;
+        here += on && p->part[i] == p->part[me->rank];
+    }
+    CHECK_INT(all, me->size / 2);
+    if (here) {
+        CHECK_INT(here, all);
+    } else {
+        CHECK_INT(job_results(me, me->rank)[STATUS], WEFT_ERR_PEER);
+        CHECK_TEXT(text, "the job goes on without this rank");
+    }
+}
+
 static void parted(job_rank *me)
 {
     const shape *plan = me->arg;
@@ -223,6 +292,7 @@ static void parted(job_rank *me)
     char text[1024] = "", ms[16];
     pthread_t cutter;
     snprintf(ms, sizeof ms, "%d", RECONNECT_MS);
+    set_quorum(me, plan->quorum);
     job_setenv(me, "WEFT_RECONNECT_MS", ms);
     job_setenv(me, "WEFT_TRANSPORT", "tcp");
     job_join(me);
@@ -234,7 +304,7 @@ static void parted(job_rank *me)
     told[STATUS] = go_on(me, job_now_ns() + PARTED_MS * INT64_C(1000000), text, sizeof text);
     job_meet(me);
     check_groups(me);
-    if (plan->parts && !p.ends_ms) check_parts(me, &p, text);
+    if (plan->parts && !p.ends_ms) (plan->quorum ? check_halves : check_parts)(me, &p, text);
     job_meet(me);
     atomic_store(&p.over, true);
     pthread_join(cutter, NULL);
@@ -297,12 +367,31 @@ static void with_a_late_one(job_rank *me)
 
 /* ---- hosts that are lost ---- */
 
+typedef enum spoiling { SPOILED_NOT, REMOVED, DAMAGED, HANGS } spoiling; /* the witness, before the loss */
+
 typedef struct loss {
     const char *transport, *hosts[4];
     unsigned dying;
     bool goes_on;
     const char *quorum;
+    spoiling spoiled;
 } loss;
+
+/* By the last rank, which is alone then, so that it asks itself.  What hangs is a pipe that nobody writes to, which whoever opens it waits for. */
+static const char *spoil(spoiling how)
+{
+    static const char *const told[] = {"WEFT_QUORUM=witness", "cannot be opened: No such file", "is damaged",
+                                       "and not the witness: WEFT_WITNESS=file:/tmp/weft-parted"};
+    char path[64];
+    int fd;
+    witness_path(getppid(), "", path);
+    fd = open(path, O_RDWR);
+    if (how == DAMAGED) CHECK_INT(pwrite(fd, "!", 1, 100), 1);
+    if (how != DAMAGED) CHECK_INT(unlink(path), 0);
+    if (how == HANGS) CHECK_INT(mkfifo(path, 0600), 0);
+    close(fd);
+    return told[how];
+}
 
 /* Who lives goes on, or is told why it does not. */
 static void after_a_loss(job_rank *me)
@@ -310,12 +399,15 @@ static void after_a_loss(job_rank *me)
     const loss *plan = me->arg;
     weft_group *survivors = NULL;
     char text[1024];
+    const char *why = "";
     weft_status status;
-    job_setenv(me, "WEFT_QUORUM", plan->quorum);
+    set_quorum(me, plan->quorum);
     job_setenv(me, "WEFT_TRANSPORT", plan->transport);
     if (plan->hosts[me->rank]) job_setenv(me, "WEFT_HOSTID", plan->hosts[me->rank]);
     job_join(me);
     meet_all(me);
+    if (plan->spoiled && me->rank == me->size - 1) why = spoil(plan->spoiled);
+    job_meet(me);
     if (plan->dying >> me->rank & 1U) raise(SIGKILL);
     CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_LATE_MS));
     status = shrink(me->world, &survivors, text, sizeof text);
@@ -325,9 +417,19 @@ static void after_a_loss(job_rank *me)
         job_sum_works(survivors);
     } else {
         CHECK_INT(status, WEFT_ERR_PEER);
-        CHECK_TEXT(text, "WEFT_QUORUM=majority");
+        CHECK_TEXT(text, why);
+        CHECK_TEXT(text, plan->quorum ? "(WEFT_QUORUM=witness)" : "(WEFT_QUORUM=majority)");
     }
     job_leave(me);
+}
+
+/* Without weft_finalize, all of them. */
+static void exit_all(job_rank *me)
+{
+    set_quorum(me, "witness");
+    job_join(me);
+    meet_all(me);
+    exit(0);
 }
 
 static void refusals(job_rank *me)
@@ -335,17 +437,70 @@ static void refusals(job_rank *me)
     char url[64];
     weft_config config = job_config(me, url, 0);
     weft_context *ctx = NULL;
-    job_setenv(me, "WEFT_QUORUM", "witness");
-    CHECK_STATUS(WEFT_ERR_UNSUPPORTED, weft_init(&config, &ctx));
-    CHECK_TEXT(weft_last_error(), "not there yet: expected majority or any");
+    job_setenv(me, "WEFT_QUORUM", "nobody");
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, weft_init(&config, &ctx));
+    CHECK_TEXT(weft_last_error(), "expected majority, witness or any");
 }
 
-#define PARTED(sentence, sizes, begin)                                                  \
-    JOB_TEST(sentence, .ranks = RANKS, .body = parted, .bare = true, .processes = true, \
-             .limit_ms = 2 * END_MS, .arg = &(shape){.parts = (sizes), .seed = (begin)})
+/* It is said by all as they join, and nobody is in. */
+static void without_a_witness(job_rank *me)
+{
+    const char *setting = me->arg;
+    char url[64];
+    weft_config config = job_config(me, url, 0);
+    weft_context *ctx = NULL;
+    weft_status status;
+    job_setenv(me, "WEFT_QUORUM", "witness");
+    job_setenv(me, "WEFT_WITNESS", setting);
+    status = weft_init(&config, &ctx);
+    CHECK(status == WEFT_ERR_SYSTEM || status == WEFT_ERR_ARGUMENT);
+    CHECK_TEXT(weft_last_error(), "WEFT_WITNESS");
+}
+
+/* What a run before has left, which did not end well. */
+static void with_anothers(job_rank *me)
+{
+    char url[64], path[64];
+    weft_config config = job_config(me, url, 0);
+    weft_context *ctx = NULL;
+    const char *transport = me->arg;
+    set_quorum(me, "witness");
+    job_setenv(me, "WEFT_TRANSPORT", transport);
+    if (me->rank == 0) {
+        FILE *file;
+        witness_path(getppid(), "", path);
+        file = fopen(path, "w");
+        CHECK(file && fputs("weft witness 1\n", file) >= 0 && !ftruncate(fileno(file), WITNESS_BYTES) &&
+              !fclose(file));
+    }
+    job_meet(me);
+    CHECK_STATUS(WEFT_ERR_SYSTEM, weft_init(&config, &ctx));
+    CHECK_TEXT(weft_last_error(), "is damaged");
+}
+
+#define PARTED_BY(sentence, size, sizes, begin, by)                                    \
+    JOB_TEST(sentence, .ranks = size, .body = parted, .bare = true, .processes = true, \
+             .limit_ms = 2 * END_MS, .arg = &(shape){.parts = (sizes), .seed = (begin), .quorum = (by)})
+#define PARTED(sentence, sizes, begin) PARTED_BY(sentence, RANKS, sizes, begin, NULL)
 #define LOSS(sentence, size, ...)                                                            \
     JOB_TEST(sentence, .ranks = size, .body = after_a_loss, .bare = true, .processes = true, \
              .arg = &(loss){__VA_ARGS__}, .killed = ((loss){__VA_ARGS__}).dying)
+/* What such a job leaves goes behind it. */
+#define SPOILED(sentence, size, ...)                                                \
+    {                                                                               \
+        sentence, job_test, NULL, remove_witness, &(job_plan)                       \
+        {                                                                           \
+            .ranks = (size), .body = after_a_loss, .bare = true, .processes = true, \
+            .arg = &(loss){__VA_ARGS__}, .killed = ((loss){__VA_ARGS__}).dying      \
+        }                                                                           \
+    }
+#define REFUSED(sentence, does, text)                                                  \
+    {                                                                                  \
+        sentence, job_test, NULL, remove_witness, &(job_plan)                          \
+        {                                                                              \
+            .ranks = 3, .body = (does), .bare = true, .processes = true, .arg = (text) \
+        }                                                                              \
+    }
 
 int main(int argc, char **argv)
 {
@@ -368,6 +523,35 @@ int main(int argc, char **argv)
              .goes_on = true),
         LOSS("on one host one is left", 4, .transport = "shm", .dying = 7, .goes_on = true),
         LOSS("on one host one is left over TCP", 4, .transport = "tcp", .dying = 7, .goes_on = true),
+        PARTED_BY("two lose two, with a witness", 4, "22", 7, "witness"),
+        PARTED_BY("two lose two and find them again, with a witness", 4, "22", 9, "witness"),
+        PARTED_BY("some lose each other, with a witness", 4, NULL, 11, "witness"),
+        LOSS("of two hosts that of rank 0 is lost, with a witness", 4, .transport = "shm,tcp",
+             .hosts = {"a", "a", "b", "b"}, .dying = 3, .goes_on = true, .quorum = "witness"),
+        LOSS("of two hosts the other one is lost, with a witness", 4, .transport = "shm,tcp",
+             .hosts = {"a", "a", "b", "b"}, .dying = 12, .goes_on = true, .quorum = "witness"),
+        LOSS("of two ranks on two hosts 0 is lost, with a witness", 2, .transport = "tcp",
+             .hosts = {"a", "b"}, .dying = 1, .goes_on = true, .quorum = "witness"),
+        LOSS("of two ranks on two hosts 1 is lost, with a witness", 2, .transport = "tcp",
+             .hosts = {"a", "b"}, .dying = 2, .goes_on = true, .quorum = "witness"),
+        LOSS("on one host one is left, with a witness", 4, .transport = "tcp", .dying = 7, .goes_on = true,
+             .quorum = "witness"),
+        JOB_TEST("all exit without having left, with a witness", .ranks = 3, .body = exit_all, .bare = true,
+                 .processes = true),
+        {"nothing is left of it", nothing_is_left, NULL, NULL, NULL},
+        SPOILED("three hosts of four are lost, which is more than a witness makes up for", 4,
+                .transport = "tcp", .hosts = {"a", "b", "c", "d"}, .dying = 7, .goes_on = false,
+                .quorum = "witness"),
+        SPOILED("a host is lost, and a witness that has been removed", 2, .transport = "tcp",
+                .hosts = {"a", "b"}, .dying = 1, .quorum = "witness", .spoiled = REMOVED),
+        SPOILED("a host is lost, and a witness that is damaged", 2, .transport = "tcp", .hosts = {"a", "b"},
+                .dying = 1, .quorum = "witness", .spoiled = DAMAGED),
+        SPOILED("a host is lost, and a witness whose disk does not answer", 2, .transport = "tcp",
+                .hosts = {"a", "b"}, .dying = 1, .quorum = "witness", .spoiled = HANGS),
+        REFUSED("a witness that is not said where", without_a_witness, ""),
+        REFUSED("a witness in a folder that there is not", without_a_witness,
+                "file:/tmp/there is none/witness"),
+        REFUSED("a witness that is damaged as all join", with_anothers, "tcp"),
         JOB_TEST("what is refused", .ranks = 1, .body = refusals, .bare = true, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);

@@ -182,7 +182,7 @@ void play_heartbeat(void)
     world.listens = true;
     world.hasty = false;
     for (int i = 0; i < world.ranks; i++) {
-        world_rank(i)->by_majority = true;
+        world_rank(i)->quorum = WEFT__QUORUM_MAJORITY;
         for (int k = 0; k < world.ranks; k++) world_rank(i)->peers[k].first_on_host = k;
     }
     draw_game();

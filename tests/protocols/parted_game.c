@@ -215,7 +215,7 @@ void play_parted(void)
     world_open(RANKS_MOST, false, weft__executors);
     stopped = world.ranks > 3 && chance_one_in(4) ? world.ranks - 1 : -1;
     size = world.ranks - (stopped >= 0);
-    for (int i = 0; i < world.ranks; i++) everybody[i] = i, world_rank(i)->by_majority = true;
+    for (int i = 0; i < world.ranks; i++) everybody[i] = i, world_rank(i)->quorum = WEFT__QUORUM_MAJORITY;
     for (int i = 0; i < size; i++)
         players[i] = (player){.group = world_group(i, world_group_id(0), everybody, size)};
     if (stopped >= 0) {

@@ -15,7 +15,9 @@
  *   -DMINORITY   half of a view is enough, whichever half
  *   -DLEAVES     who is certainly dead counts no more, without a view that says so
  *   -DFORGETS    an answer does not tell of the vote before
- *   -DEARLIER    a vote is cast for a ballot older than one that was answered */
+ *   -DEARLIER    a vote is cast for a ballot older than one that was answered
+ *   -DLOWEST     with WITNESS: of exactly half the one with the lowest rank may decide without it too
+ *   -DLOSES      with WITNESS: it may forget what it has promised and voted for, as where its file is made anew */
 #ifndef RANKS
 #define RANKS 3
 #endif
@@ -51,6 +53,8 @@
 #define BY_COUNT(s, m) (2 * COUNT((s) & (m)) + 1 >= COUNT(m))
 #elif defined(LEAVES)
 #define BY_COUNT(s, m) (HALVES(s, m) || HALVES(s, (m) & ~dead))
+#elif defined(LOWEST)
+#define BY_COUNT(s, m) (HALVES(s, m) || (HALF(s, m) && HAS(s, RANKS)))
 #elif defined(WITNESS)
 #define BY_COUNT(s, m) (MOST(s, m) || (HALF(s, m) && HAS(s, RANKS)))
 #else
@@ -239,6 +243,12 @@ active proctype job()
             promise(AT(i + 1, b), RANKS, witness_promised[i], witness_vote_at[i], witness_vote[i])
         :: proposed[AT(i + 1, b)] && MAY_VOTE(witness_promised[i], witness_vote_at[i]) ->
             accept(AT(i + 1, b), RANKS, witness_promised[i], witness_vote_at[i], witness_vote[i])
+#ifdef LOSES
+        :: witness_promised[i] ->
+            witness_promised[i] = 0;
+            witness_vote_at[i] = 0;
+            witness_vote[i] = 0
+#endif
         :: else
         fi
     }

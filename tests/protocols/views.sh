@@ -49,11 +49,14 @@ breaks() {
 holds -DRANKS=3 -DBALLOTS=3 -DVIEWS=2
 holds -DRANKS=3 -DBALLOTS=2 -DVIEWS=2 -DPROVEN
 holds -DRANKS=2 -DBALLOTS=3 -DVIEWS=2 -DWITNESS
+holds -DRANKS=2 -DBALLOTS=2 -DVIEWS=2 -DWITNESS -DPROVEN
 for wrong in ANY MINORITY LEAVES FORGETS EARLIER; do breaks -DRANKS=3 -DBALLOTS=2 -DVIEWS=2 -D$wrong; done
+for wrong in LOWEST LOSES; do breaks -DRANKS=2 -DBALLOTS=2 -DVIEWS=2 -DWITNESS -D$wrong; done
 
 [ "${1:-}" = large ] || exit 0
 holds -DRANKS=3 -DBALLOTS=2 -DVIEWS=3
-for size in '-DRANKS=4 -DBALLOTS=3 -DVIEWS=2' '-DRANKS=5 -DBALLOTS=3 -DVIEWS=2'; do
+holds -DRANKS=2 -DBALLOTS=3 -DVIEWS=3 -DWITNESS
+for size in '-DRANKS=4 -DBALLOTS=2 -DVIEWS=2 -DWITNESS' '-DRANKS=4 -DBALLOTS=3 -DVIEWS=2' '-DRANKS=5 -DBALLOTS=3 -DVIEWS=2'; do
     echo "-- a bit for each state: $size"
     # shellcheck disable=SC2086
     spin -a $size "$model" >said 2>&1 || fail "spin refuses the model"

@@ -1,21 +1,28 @@
 /* views_game.c - who is in the job: ranks ask for views, presume each other dead, rightly or not, crash, and are parted;
  * messages are lost, come twice and overtake each other; some are stopped, and go on later or when all is over.
  *
+ * With a witness, which each of them reaches or not, that votes too; it is never stopped, as it keeps its votes, and in some
+ * jobs slow: then a rank has one question under way, and the next one waits for that (witness_asking.h).
+ *
  * What must hold: all who have the view of a number have the same ranks in it, of those that live; where nobody is known
  * to be dead for certain, of all.  Nobody is left out whom nobody took for dead.  Once nothing is lost any more and who has
  * crashed is known, all that live have the same view or are told that they are in none, if those that are left of it are a
  * quorum; before that those that are not stopped, if they are one. */
+#include "acceptor.h"
 #include "chance.h"
 #include "clock.h"
 #include "games.h"
 #include "trace.h"
-#include "views.h"
 #include "wires.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { JOBS = 16 }; /* of a seed: most are over in few steps */
+enum {
+    SLOW_MOST = 900,
+    SLOW_IDLE_MOST = 1600
+}; /* ms a question, and steps until the end: 2 or 3 questions a view */
 enum { WORDS_MOST = 4096, WORD_BYTES = 64, VIEWS_MOST = 64, SETTLE_STEPS = 200000 };
 enum {
     STEP_MS = 10,
@@ -33,9 +40,17 @@ static struct {
     weft__quorum quorum;
     weft__views *views[WIRES_RANKS_MAX];
     bool crashed[WIRES_RANKS_MAX];
-    bool stopped[WIRES_RANKS_MAX]; /* takes nothing and does nothing */
-    bool doubted[WIRES_RANKS_MAX]; /* somebody has taken it for dead */
-    int side[WIRES_RANKS_MAX];     /* of a partition: words go between equal ones */
+    bool stopped[WIRES_RANKS_MAX];   /* takes nothing and does nothing */
+    bool doubted[WIRES_RANKS_MAX];   /* somebody has taken it for dead */
+    int side[WIRES_RANKS_MAX];       /* of a partition: words go between equal ones */
+    bool witnessed[WIRES_RANKS_MAX]; /* it reaches the witness */
+    weft__acceptor witness;
+    int slow_ms; /* so long a question takes */
+    struct {
+        word begun, next;
+        bool has_next;
+        int64_t ends_ns; /* 0: none is under way */
+    } asking[WIRES_RANKS_MAX];
     uint64_t had[WIRES_RANKS_MAX]
                 [VIEWS_MOST]; /* by number, a bit for each member; 0: it has not had that one */
     bool stops;               /* some are stopped */
@@ -49,10 +64,32 @@ static struct {
 
 /* ---- words on their way ---- */
 
+static void begin_question(int rank)
+{
+    if (!game.asking[rank].has_next || game.asking[rank].ends_ns) return;
+    game.asking[rank].begun = game.asking[rank].next;
+    game.asking[rank].has_next = false;
+    game.asking[rank].ends_ns = game.now_ns + game.slow_ms * WEFT__MS;
+}
+
+static void ask_slowly(int rank, const weft__view_message *message, size_t bytes)
+{
+    bool same = !memcmp(game.asking[rank].begun.message, message, bytes);
+    if (game.asking[rank].ends_ns && !game.asking[rank].has_next && same) return;
+    game.asking[rank].has_next = true;
+    game.asking[rank].next = (word){.from = rank, .to = game.ranks, .bytes = bytes};
+    memcpy(game.asking[rank].next.message, message, bytes);
+    begin_question(rank);
+}
+
 static void send(void *arg, int to, const weft__view_message *message, size_t bytes)
 {
     int from = (int)(intptr_t)arg, at = game.word_count;
     if (bytes > WORD_BYTES) abort();
+    if (to == game.ranks && game.slow_ms) {
+        ask_slowly(from, message, bytes);
+        return;
+    }
     if (at == WORDS_MOST)
         at = chance_below(WORDS_MOST); /* another is lost */
     else
@@ -101,7 +138,28 @@ static void decided(void *arg)
 
 static bool is_parted(const word *w)
 {
+    if (w->to == game.ranks) return !game.witnessed[w->from];
+    if (w->from == game.ranks) return !game.witnessed[w->to];
     return game.side[w->from] != game.side[w->to];
+}
+
+static void ask_witness(const word *w)
+{
+    _Alignas(weft__view_message) unsigned char answer[WORD_BYTES];
+    size_t bytes = weft__acceptor_take(&game.witness, (const void *)w->message, w->bytes, (void *)answer);
+    TRACE("rank %d asks the witness, whose view is %u", w->from, game.witness.view);
+    if (bytes) send((void *)(intptr_t)game.ranks, w->from, (const void *)answer, bytes);
+}
+
+/* What it was asked long enough ago. */
+static void witness_answers(void)
+{
+    for (int i = 0; i < game.ranks; i++) {
+        if (!game.asking[i].ends_ns || game.now_ns < game.asking[i].ends_ns) continue;
+        game.asking[i].ends_ns = 0;
+        if (game.witnessed[i]) ask_witness(&game.asking[i].begun);
+        begin_question(i);
+    }
 }
 
 /* It arrives, is lost, or arrives and stays on its way; over to another side it may come once that is none any more. */
@@ -112,7 +170,12 @@ static void deliver(int at)
     int fate = chance_below(16);
     if (is_parted(&w) && fate >= game.lossy) return;
     if (fate >= game.lossy) game.words[at] = game.words[--game.word_count];
-    if (game.crashed[w.to] || is_parted(&w) || (fate >= game.lossy && fate < 2 * game.lossy)) return;
+    if (is_parted(&w) || (fate >= game.lossy && fate < 2 * game.lossy)) return;
+    if (w.to == game.ranks) {
+        ask_witness(&w);
+        return;
+    }
+    if (game.crashed[w.to]) return;
     if (game.stopped[w.to]) {
         if (game.late_count < WORDS_MOST) game.late[game.late_count++] = w;
         return;
@@ -213,6 +276,7 @@ static void part(void)
     int sides = 1 + chance_below(3);
     TRACE("%d sides", sides);
     for (int i = 0; i < game.ranks; i++) game.side[i] = chance_below(sides);
+    for (int i = 0; i < game.ranks; i++) game.witnessed[i] = !chance_one_in(4);
     for (int i = 0; i < game.ranks; i++)
         for (int of = 0; of < game.ranks; of++)
             if (acts(i) && game.side[i] != game.side[of] && chance_one_in(2)) learn(i, of, false);
@@ -222,6 +286,7 @@ static void pass_time(void)
 {
     int rank = some_rank();
     game.now_ns += chance_below(100) * WEFT__MS;
+    witness_answers();
     weft__views_check(game.views[rank], game.now_ns);
 }
 
@@ -269,10 +334,11 @@ static void settle(void)
 {
     game.lossy = 0;
     for (int i = 0; i < game.ranks; i++) game.side[i] = 0;
+    for (int i = 0; i < game.ranks; i++) game.witnessed[i] = true;
     for (int i = 0; i < game.ranks; i++)
         for (int of = 0; of < game.ranks && acts(i); of++)
             if (game.crashed[of]) learn(i, of, false);
-    for (int steps = 0, idle = 0; idle < IDLE_MOST; steps++) {
+    for (int steps = 0, idle = 0; idle < (game.slow_ms ? SLOW_IDLE_MOST : IDLE_MOST); steps++) {
         if (steps == SETTLE_STEPS) {
             trace_blame("messages have no end");
             return;
@@ -282,6 +348,7 @@ static void settle(void)
             continue;
         }
         game.now_ns += STEP_MS * WEFT__MS;
+        witness_answers();
         check_all();
         idle++;
     }
@@ -307,7 +374,8 @@ static bool can_go_on(uint64_t set)
         here += acts(i);
         stopped += game.stopped[i];
     }
-    return !stopped || 2 * here > all || (2 * here == all && acts(lowest));
+    return !stopped || 2 * here > all ||
+           (2 * here == all && (game.quorum == WEFT__QUORUM_WITNESS || acts(lowest)));
 }
 
 static void check_end(void)
@@ -319,7 +387,7 @@ static void check_end(void)
     for (int i = 0; i < game.ranks; i++) {
         weft__views_state state = weft__views_state_of(game.views[i]);
         if (!acts(i) || !(set >> i & 1)) continue;
-        if (!weft__views_can_decide(game.views[i])) continue;
+        if (!weft__views_can_decide(game.views[i], true)) continue;
         if (weft__views_number(game.views[i]) != number)
             trace_blame("rank %d has view %u, and rank %d view %u", i, weft__views_number(game.views[i]),
                         last, number);
@@ -347,7 +415,11 @@ static void play_job(void)
     int steps;
     memset(&game, 0, sizeof game);
     game.ranks = chance_one_in(24) ? 2 + chance_below(WIRES_RANKS_MAX - 1) : 2 + chance_below(4);
-    game.quorum = chance_one_in(16) ? WEFT__QUORUM_ANY : WEFT__QUORUM_MAJORITY;
+    game.quorum = chance_one_in(16)  ? WEFT__QUORUM_ANY
+                  : chance_one_in(3) ? WEFT__QUORUM_WITNESS
+                                     : WEFT__QUORUM_MAJORITY;
+    weft__acceptor_init(&game.witness, game.ranks);
+    game.slow_ms = game.quorum == WEFT__QUORUM_WITNESS && chance_one_in(2) ? 1 + chance_below(SLOW_MOST) : 0;
     game.crashes_most = chance_below(game.ranks);
     game.lossy = chance_below(4);
     game.stops = chance_one_in(4);

@@ -78,7 +78,7 @@ static weft_context *open_rank(int rank, const weft__executor *const *executors)
     static const weft_config config = WEFT_CONFIG_INIT;
     weft_context *ctx = weft__context_new(&config, executors, weft__protocols);
     if (!ctx) abort();
-    ctx->by_majority = false; /* deaths are told of by connections alone, and are deaths all the same */
+    ctx->quorum = WEFT__QUORUM_ANY; /* deaths are told of by connections alone, and are deaths all the same */
     weft__events_init(ctx);
     ctx->wire = wires_control(rank);
     ctx->rank = rank;

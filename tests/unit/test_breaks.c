@@ -112,7 +112,7 @@ static void test_what_is_presumed_stays_so(void **state)
                                          {WEFT__PRESUMED_DEAD, WEFT__DIED}};
     (void)state;
     ctx = lone_rank_open((lone_wires){NULL, NULL});
-    ctx->by_majority = false; /* then another's word is believed at once: test_presumed */
+    ctx->quorum = WEFT__QUORUM_ANY; /* then another's word is believed at once: test_presumed */
     for (size_t i = 0; i < WEFT__LENGTH(told); i++) {
         tell_gone(FAR, told[i][0]);
         assert_int_equal(known_of(FAR), told[i][1]);

@@ -29,7 +29,7 @@ static bool is_stuck_in_a_job_of(int ranks, int member, char *text, size_t bytes
     bool stuck;
     assert_non_null(all);
     weft__engine_take(ctx);
-    ctx->by_majority = true;
+    ctx->quorum = WEFT__QUORUM_MAJORITY;
     weft__peer_gone(ctx, LOST, WEFT__PRESUMED_DEAD, true, "is lost: it is silent");
     memcpy(all, own, LONE_WORLD * sizeof *all);
     ctx->peers = all;
@@ -80,7 +80,7 @@ static void test_who_told_that_this_rank_is_out(void **state)
     weft_context *ctx = lone_rank_open((lone_wires){NULL, NULL});
     char text[WEFT__SENTENCE_BYTES] = "";
     (void)state;
-    ctx->by_majority = true;
+    ctx->quorum = WEFT__QUORUM_MAJORITY;
     tell_view(ctx, LOST);
     tell_view(ctx, KEPT);
     weft__engine_take(ctx);

@@ -20,7 +20,7 @@ static weft_context *ctx;
 static void begin(void)
 {
     ctx = lone_rank_open((lone_wires){NULL, NULL});
-    ctx->by_majority = true;
+    ctx->quorum = WEFT__QUORUM_MAJORITY;
     weft__engine_take(ctx);
 }
 

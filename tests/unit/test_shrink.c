@@ -71,7 +71,7 @@ static void begin(const int *members, int size)
     memset(sent, 0, sizeof sent);
     at_sent = NULL;
     ctx = lone_rank_open((lone_wires){note_sent, NULL});
-    ctx->by_majority = true;
+    ctx->quorum = WEFT__QUORUM_MAJORITY;
     group = lone_rank_group(ctx, members, size, "group", GROUP);
     assert_int_equal(weft_shrink_group(group, NULL, &left, &req), WEFT_OK);
     weft__engine_take(ctx);

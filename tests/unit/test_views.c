@@ -1,7 +1,7 @@
 /* test_views.c - who is in the job, message by message: whom a view leaves out, who may decide, what is refused.  What holds
  * in whatever order messages come is played by tests/protocols/views_game.c. */
+#include "acceptor.h"
 #include "clock.h"
-#include "views.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,9 @@ typedef struct queued {
 static int ranks;
 static weft__views *views[RANKS_MOST];
 static int decisions[RANKS_MOST];
-static bool cut[RANKS_MOST]; /* nothing comes from it or reaches it */
+static bool cut[RANKS_MOST + 1]; /* nothing comes from it or reaches it; the last one is the witness */
+static int side[RANKS_MOST];     /* words between ranks of two sides are lost */
+static weft__acceptor witness;
 static queued queue[QUEUED_MOST];
 static int queue_head, queue_tail;
 static int64_t now_ns;
@@ -46,6 +48,8 @@ static void open_job(int n, weft__quorum quorum)
     now_ns = 0;
     memset(decisions, 0, sizeof decisions);
     memset(cut, 0, sizeof cut);
+    memset(side, 0, sizeof side);
+    weft__acceptor_init(&witness, n);
     for (int i = 0; i < n; i++) {
         weft__views_events events = {send, decided, &decisions[i]};
         views[i] = weft__views_new(i, n, quorum, (uint64_t)i, events);
@@ -58,12 +62,26 @@ static void close_job(void)
     for (int i = 0; i < ranks; i++) weft__views_free(views[i]);
 }
 
+static void ask_witness(const queued *q)
+{
+    queued answer = {.from = ranks, .to = q->from};
+    answer.bytes = weft__acceptor_take(&witness, (const void *)q->message, q->bytes, (void *)answer.message);
+    if (!answer.bytes) return;
+    assert_in_range(queue_tail, 0, QUEUED_MOST - 1);
+    queue[queue_tail++] = answer;
+}
+
 /* All words arrive, but for those to and from who is cut off. */
 static void deliver(void)
 {
     while (queue_head < queue_tail) {
         queued q = queue[queue_head++];
         if (cut[q.from] || cut[q.to]) continue;
+        if (q.to == ranks) {
+            ask_witness(&q);
+            continue;
+        }
+        if (q.from != ranks && side[q.from] != side[q.to]) continue;
         assert_true(weft__views_take(views[q.to], q.from, (const void *)q.message, q.bytes, now_ns));
     }
     queue_head = queue_tail = 0;
@@ -190,26 +208,68 @@ static void test_quorums(void **state)
         int ranks;
         unsigned part;
         weft__quorum quorum;
-        bool goes_on;
-    } rows[] = {{2, 1, WEFT__QUORUM_MAJORITY, true},      {2, 2, WEFT__QUORUM_MAJORITY, false},
-                {3, 1, WEFT__QUORUM_MAJORITY, false},     {3, 6, WEFT__QUORUM_MAJORITY, true},
-                {4, 3, WEFT__QUORUM_MAJORITY, true},      {4, 12, WEFT__QUORUM_MAJORITY, false},
-                {4, 14, WEFT__QUORUM_MAJORITY, true},     {5, 3, WEFT__QUORUM_MAJORITY, false},
-                {9, 0x1e0, WEFT__QUORUM_MAJORITY, false}, {9, 0x1f0, WEFT__QUORUM_MAJORITY, true},
-                {3, 4, WEFT__QUORUM_ANY, true},           {2, 2, WEFT__QUORUM_ANY, true}};
+        bool goes_on, no_witness;
+    } rows[] = {
+        {2, 1, WEFT__QUORUM_MAJORITY, true, false},      {2, 2, WEFT__QUORUM_MAJORITY, false, false},
+        {3, 1, WEFT__QUORUM_MAJORITY, false, false},     {3, 6, WEFT__QUORUM_MAJORITY, true, false},
+        {4, 3, WEFT__QUORUM_MAJORITY, true, false},      {4, 12, WEFT__QUORUM_MAJORITY, false, false},
+        {4, 14, WEFT__QUORUM_MAJORITY, true, false},     {5, 3, WEFT__QUORUM_MAJORITY, false, false},
+        {9, 0x1e0, WEFT__QUORUM_MAJORITY, false, false}, {9, 0x1f0, WEFT__QUORUM_MAJORITY, true, false},
+        {3, 4, WEFT__QUORUM_ANY, true, false},           {2, 2, WEFT__QUORUM_ANY, true, false},
+        {2, 1, WEFT__QUORUM_WITNESS, true, false},       {2, 2, WEFT__QUORUM_WITNESS, true, false},
+        {4, 3, WEFT__QUORUM_WITNESS, true, false},       {4, 12, WEFT__QUORUM_WITNESS, true, false},
+        {8, 0xf0, WEFT__QUORUM_WITNESS, true, false},    {4, 8, WEFT__QUORUM_WITNESS, false, false},
+        {3, 1, WEFT__QUORUM_WITNESS, false, false},      {4, 3, WEFT__QUORUM_WITNESS, false, true},
+        {4, 12, WEFT__QUORUM_WITNESS, false, true},      {4, 7, WEFT__QUORUM_WITNESS, true, true}};
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         open_job(rows[r].ranks, rows[r].quorum);
         for (int i = 0; i < ranks; i++) cut[i] = !(rows[r].part >> i & 1);
+        cut[ranks] = rows[r].no_witness;
         go_on(rows[r].part);
         wait_long();
         for (int i = 0; i < ranks; i++) {
             if (cut[i]) continue;
-            assert_int_equal(weft__views_can_decide(views[i]), rows[r].goes_on);
+            assert_int_equal(weft__views_can_decide(views[i], !rows[r].no_witness), rows[r].goes_on);
             has_view(i, rows[r].goes_on ? 2 : 1, rows[r].goes_on ? rows[r].part : (1U << ranks) - 1);
         }
         close_job();
     }
+}
+
+/* Both halves live, and each of them reaches the witness: one goes on, and the other one is told so by it. */
+static void test_halves_with_a_witness(void **state)
+{
+    int on, off;
+    (void)state;
+    open_job(4, WEFT__QUORUM_WITNESS);
+    side[2] = side[3] = 1;
+    go_on(3);
+    go_on(12);
+    wait_long();
+    on = weft__views_state_of(views[0]) == WEFT__VIEWS_OUT ? 2 : 0;
+    off = 2 - on;
+    for (int i = on; i < on + 2; i++) has_view(i, 2, 3U << on);
+    for (int i = off; i < off + 2; i++) assert_int_equal(weft__views_state_of(views[i]), WEFT__VIEWS_OUT);
+    cut[on + 1] = true; /* and the half of that half */
+    go_on(1U << on);
+    wait_long();
+    has_view(on, 3, 1U << on);
+    close_job();
+}
+
+/* A late one is waited for no longer than where there is no witness, and the witness is not asked for what a majority has. */
+static void test_the_witness_is_asked_for_a_half_alone(void **state)
+{
+    (void)state;
+    open_job(4, WEFT__QUORUM_WITNESS);
+    cut[3] = true;
+    go_on(7);
+    wait_long();
+    for (int i = 0; i < 3; i++) has_view(i, 2, 7);
+    assert_int_equal(witness.promised, 0);
+    assert_int_equal(witness.view, 2); /* but told what there is */
+    close_job();
 }
 
 /* One of three is left, and knows for certain that the others have died: it needs nobody's vote. */
@@ -223,7 +283,7 @@ static void test_by_proof(void **state)
     weft__views_want(views[2], now_ns);
     wait_long();
     has_view(2, 1, 7);
-    assert_false(weft__views_can_decide(views[2]));
+    assert_false(weft__views_can_decide(views[2], false));
     weft__views_died(views[2], 0, now_ns);
     has_view(2, 2, 4);
     close_job();
@@ -473,6 +533,8 @@ int main(void)
         cmocka_unit_test(test_too_few_answer),
         cmocka_unit_test(test_who_lives_after_all_is_told_at_once),
         cmocka_unit_test(test_quorums),
+        cmocka_unit_test(test_halves_with_a_witness),
+        cmocka_unit_test(test_the_witness_is_asked_for_a_half_alone),
         cmocka_unit_test(test_by_proof),
         cmocka_unit_test(test_the_vote_of_the_dead_counts),
         cmocka_unit_test(test_two_ballots_at_once),

@@ -1,0 +1,365 @@
+/* witness_file.c - see witness_file.h. */
+#include "witness_file.h"
+#include "clock.h"
+#include "rank_set.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define VARIABLE   "WEFT_WITNESS=file:"
+#define SCHEME     "file:"
+#define MAGIC      "weft witness 1\n"
+#define AGAIN_NS   (WEFT__MS) /* until it is tried again where another was first */
+#define SHOWN      200        /* of a path in a sentence */
+#define RUN_SHOWN  16         /* digits of the run in a file's name */
+#define NAME_BYTES 48         /* longest of what stands behind the path */
+#define SUM_BYTES  16
+
+typedef struct record {
+    char magic[16];
+    char run[36];
+    uint32_t generation;
+    weft__acceptor acceptor;
+    unsigned char sum[SUM_BYTES]; /* of all before */
+} record;
+
+typedef char file_name[PATH_MAX + NAME_BYTES];
+
+static void sum_of(const record *r, unsigned char sum[SUM_BYTES])
+{
+    crypto_generichash(sum, SUM_BYTES, (const void *)r, offsetof(record, sum), NULL, 0);
+}
+
+/* They have the run in them, so that what a run has left does not come into the way of the next one. */
+static void beside(const weft__witness_place *p, const char *what, uint32_t number, file_name name)
+{
+    snprintf(name, sizeof(file_name), "%s.%.*s.%s%" PRIu32, p->path, RUN_SHOWN, p->run, what, number);
+}
+
+static void generation_name(const weft__witness_place *p, uint32_t generation, file_name name)
+{
+    if (generation)
+        beside(p, "", generation, name);
+    else
+        snprintf(name, sizeof(file_name), "%s", p->path);
+}
+
+/* Before it has its name; another process never has that one. */
+static void own_name(const weft__witness_place *p, file_name name)
+{
+    beside(p, "new.", (uint32_t)p->rank, name);
+}
+
+static void mark_name(const weft__witness_place *p, int rank, file_name name)
+{
+    beside(p, "left.", (uint32_t)rank, name);
+}
+
+static weft_status fail_with(const weft__witness_place *p, const char *what)
+{
+    return weft__fail_errno(VARIABLE "%.*s: %s", SHOWN, p->path, what);
+}
+
+static weft_status fail(weft_status status, const weft__witness_place *p, const char *what)
+{
+    return weft__fail(status, VARIABLE "%.*s: %s", SHOWN, p->path, what);
+}
+
+weft_status weft__witness_read(const char *setting, weft__witness_place *p)
+{
+    const char *path = setting + sizeof SCHEME - 1;
+    if (strncmp(setting, SCHEME, sizeof SCHEME - 1) != 0 || *path != '/')
+        return weft__fail(
+            WEFT_ERR_ARGUMENT,
+            "WEFT_WITNESS is \"%.*s\": WEFT_QUORUM=witness expects file:/PATH there, of a file that "
+            "all hosts of the job reach",
+            SHOWN, setting);
+    if (strlen(path) >= sizeof p->path)
+        return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_WITNESS is too long: expected fewer than %d bytes",
+                          PATH_MAX);
+    snprintf(p->path, sizeof p->path, "%s", path);
+    return WEFT_OK;
+}
+
+/* ---- a record ---- */
+
+static weft_status read_bytes(const weft__witness_place *p, int fd, record *r)
+{
+    char *at = (char *)r, beyond;
+    size_t left = sizeof *r;
+    for (ssize_t n; left; at += n, left -= (size_t)n) {
+        n = read(fd, at, left);
+        if (n < 0 && errno == EINTR)
+            n = 0;
+        else if (n < 0)
+            return fail_with(p, "it cannot be read");
+        else if (!n)
+            break;
+    }
+    if (strncmp(r->magic, MAGIC, sizeof r->magic) != 0)
+        return fail(WEFT_ERR_SYSTEM, p, "that is not the file of a witness: name another one");
+    if (left || read(fd, &beyond, 1) != 0)
+        return fail(WEFT_ERR_SYSTEM, p, "it is damaged, so what it has voted for is not known");
+    return WEFT_OK;
+}
+
+static weft_status check(const weft__witness_place *p, const record *r, uint32_t generation)
+{
+    unsigned char sum[SUM_BYTES];
+    sum_of(r, sum);
+    if (memcmp(sum, r->sum, sizeof sum) != 0)
+        return fail(WEFT_ERR_SYSTEM, p, "it is damaged, so what it has voted for is not known");
+    if (strncmp(r->run, p->run, sizeof r->run) != 0 || r->acceptor.ranks != (uint32_t)p->ranks)
+        return fail(WEFT_ERR_SYSTEM, p,
+                    "it is of another run of a job: remove it if that has ended, or name another file");
+    if (r->generation != generation)
+        return fail(WEFT_ERR_SYSTEM, p, "one of its generations stands under the name of another one");
+    return WEFT_OK;
+}
+
+/* *there: false with WEFT_OK where there is no such generation. */
+static weft_status look_for(const weft__witness_place *p, uint32_t generation, record *r, bool *there)
+{
+    file_name name;
+    weft_status status;
+    int fd;
+    generation_name(p, generation, name);
+    fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    *there = fd >= 0;
+    if (fd < 0) return errno == ENOENT ? WEFT_OK : fail_with(p, "it cannot be opened");
+    memset(r, 0, sizeof *r);
+    status = read_bytes(p, fd, r);
+    close(fd);
+    return status == WEFT_OK ? check(p, r, generation) : status;
+}
+
+static weft_status load(const weft__witness_place *p, uint32_t generation, record *r)
+{
+    bool there;
+    weft_status status = look_for(p, generation, r, &there);
+    if (status != WEFT_OK || there) return status;
+    errno = ENOENT;
+    return fail_with(p, generation ? "its last generation cannot be opened" : "it cannot be opened");
+}
+
+/* As far as this host sees: a directory may be shown here as it was a while ago.  PATH is looked at too. */
+static weft_status load_last(const weft__witness_place *p, record *r)
+{
+    record next;
+    weft_status status = load(p, 0, r);
+    if (status == WEFT_OK && p->generation) status = load(p, p->generation, r);
+    for (bool there = true; status == WEFT_OK && there;) {
+        status = look_for(p, r->generation + 1, &next, &there);
+        if (status == WEFT_OK && there) *r = next;
+    }
+    return status;
+}
+
+static bool write_all(int fd, const void *bytes, size_t left)
+{
+    for (const char *at = bytes; left;) {
+        ssize_t n = write(fd, at, left);
+        if (n < 0 && errno != EINTR) return false;
+        if (n > 0) at += n, left -= (size_t)n;
+    }
+    return true;
+}
+
+/* What stands in the directory is on the disk. */
+static weft_status sync_directory(const weft__witness_place *p)
+{
+    char name[PATH_MAX];
+    int fd, error = 0;
+    snprintf(name, sizeof name, "%s", p->path);
+    *(strrchr(name, '/') + 1) = 0;
+    fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_with(p, "its folder cannot be opened");
+    if (fsync(fd) && errno != EINVAL) error = errno; /* some file systems have it there anyway */
+    close(fd);
+    errno = error;
+    return error ? fail_with(p, "its folder cannot be written") : WEFT_OK;
+}
+
+/* Under this rank's own name, and on the disk. */
+static weft_status write_own(const weft__witness_place *p, record *r, const char *own)
+{
+    int fd, error = 0;
+    sum_of(r, r->sum);
+    unlink(own); /* what a process of this rank has left that ended before all were there */
+    fd = open(own, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return fail_with(p, "a file beside it cannot be made");
+    if (!write_all(fd, r, sizeof *r) || fsync(fd)) error = errno;
+    if (close(fd) && !error) error = errno;
+    errno = error;
+    return error ? fail_with(p, "it cannot be written") : WEFT_OK;
+}
+
+/* A server may have linked it, and its answer been lost: then it said EEXIST when it was asked again.  It is opened, as only that
+ * has an NFS client ask how many links there are now. */
+static bool is_linked(const char *own)
+{
+    struct stat st;
+    int fd = open(own, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool linked = fd >= 0 && !fstat(fd, &st) && st.st_nlink > 1;
+    if (fd >= 0) close(fd);
+    return linked;
+}
+
+/* As a whole, or not at all.  *first: false with WEFT_OK where that name is another's. */
+static weft_status link_as(const weft__witness_place *p, record *r, const char *name, bool *first)
+{
+    file_name own;
+    weft_status status;
+    own_name(p, own);
+    status = write_own(p, r, own);
+    *first = status == WEFT_OK && !link(own, name);
+    if (status == WEFT_OK && !*first) {
+        if (errno != EEXIST)
+            status = fail_with(p, "it cannot be linked, so its next state would be made known to nobody");
+        else
+            *first = is_linked(own);
+    }
+    unlink(own);
+    return status;
+}
+
+/* PATH first: who links a generation behind that finds PATH gone, and has no answer. */
+static void remove_files(const weft__witness_place *p, uint32_t last)
+{
+    file_name name;
+    unlink(p->path);
+    for (uint32_t i = last; i > 0; i--) {
+        generation_name(p, i, name);
+        unlink(name);
+    }
+    for (int i = 0; i < p->ranks; i++) {
+        mark_name(p, i, name);
+        unlink(name);
+    }
+}
+
+/* ---- what is asked of it ---- */
+
+weft_status weft__witness_make(const weft__witness_place *p)
+{
+    record r;
+    bool first;
+    weft_status status;
+    if (p->ranks > WEFT__ACCEPTOR_RANKS_MOST)
+        return weft__fail(WEFT_ERR_UNSUPPORTED, "WEFT_QUORUM=witness is for %d ranks at most",
+                          (int)WEFT__ACCEPTOR_RANKS_MOST);
+    memset(&r, 0, sizeof r);
+    memcpy(r.magic, MAGIC, sizeof MAGIC);
+    snprintf(r.run, sizeof r.run, "%s", p->run);
+    weft__acceptor_init(&r.acceptor, p->ranks);
+    status = link_as(p, &r, p->path, &first);
+    if (status != WEFT_OK) return status;
+    if (!first) {
+        status = load(p, 0, &r);
+        return status == WEFT_OK ? fail(WEFT_ERR_SYSTEM, p, "it is there already: name another file")
+                                 : status;
+    }
+    status = sync_directory(p);
+    if (status != WEFT_OK) unlink(p->path);
+    return status;
+}
+
+weft_status weft__witness_try(const weft__witness_place *p)
+{
+    record r;
+    file_name name;
+    bool first;
+    weft_status status = load(p, 0, &r);
+    if (status != WEFT_OK) return status;
+    beside(p, "tried.", (uint32_t)p->rank, name);
+    status = link_as(p, &r, name, &first);
+    unlink(name);
+    return status;
+}
+
+/* Has the acceptor answer, and that on the disk.  *first: false with WEFT_OK where another has brought it on meanwhile. */
+static weft_status ask_once(weft__witness_place *p, const weft__view_message *word, size_t bytes,
+                            weft__view_message *answer, size_t *answered, bool *first)
+{
+    record r;
+    weft__acceptor before;
+    file_name name;
+    bool changed;
+    weft_status status = load_last(p, &r);
+    *first = true;
+    if (status != WEFT_OK) return status;
+    before = r.acceptor;
+    *answered = weft__acceptor_take(&r.acceptor, word, bytes, answer);
+    changed = memcmp(&before, &r.acceptor, sizeof before) != 0;
+    if (changed) {
+        generation_name(p, ++r.generation, name);
+        status = link_as(p, &r, name, first);
+        if (status != WEFT_OK || !*first) return status;
+    }
+    /* Where nothing has changed too: whoever has linked that generation may have ended before this. */
+    status = sync_directory(p);
+    if (status == WEFT_OK) p->generation = r.generation;
+    if (status == WEFT_OK && changed) status = load(p, 0, &r);
+    return status;
+}
+
+weft_status weft__witness_ask(weft__witness_place *p, const weft__view_message *word, size_t bytes,
+                              weft__view_message *answer, size_t *answered)
+{
+    bool first = false;
+    weft_status status = WEFT_OK;
+    while (!first && status == WEFT_OK) {
+        status = ask_once(p, word, bytes, answer, answered, &first);
+        if (first || status != WEFT_OK) break;
+        if (weft__now_ns() >= p->until_ns)
+            status = fail(WEFT_ERR_SYSTEM, p, "others have always been first to bring it on");
+        else
+            nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
+    }
+    if (status != WEFT_OK) *answered = 0;
+    return status;
+}
+
+/* By a rank of its view that has not left: that may be one which the caller does not reach. */
+static bool is_needed(const weft__witness_place *p, const record *r, const unsigned char *gone)
+{
+    file_name name;
+    for (int i = 0; i < (int)r->acceptor.ranks; i++) {
+        if (!weft__set_has(r->acceptor.members, i) || weft__set_has(gone, i)) continue;
+        mark_name(p, i, name);
+        if (access(name, F_OK)) return true;
+    }
+    return false;
+}
+
+/* Whoever is the last looks for the others' marks behind making its own. */
+weft_status weft__witness_leave(const weft__witness_place *p, const unsigned char *gone)
+{
+    record r;
+    file_name mark;
+    bool there;
+    int fd;
+    weft_status status = look_for(p, 0, &r, &there);
+    if (status != WEFT_OK || !there) return status;
+    mark_name(p, p->rank, mark);
+    fd = open(mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return fail_with(p, "that this rank leaves cannot be written beside it");
+    close(fd);
+    status = load_last(p, &r);
+    if (status == WEFT_OK && !is_needed(p, &r, gone)) remove_files(p, r.generation);
+    if (access(p->path, F_OK)) unlink(mark); /* somebody has removed it meanwhile */
+    return status;
+}
+
+void weft__witness_remove(const weft__witness_place *p)
+{
+    record r;
+    if (load_last(p, &r) == WEFT_OK) remove_files(p, r.generation);
+}
