@@ -212,6 +212,67 @@ static void abort_behind_a_stream(job_rank *me)
                (double)(job_now_ns() - before) / 1e6);
 }
 
+/* ---- what ends a kernel without the abort ---- */
+
+#if defined NCCL_REVOKE_DEFAULT && defined NCCL_SHRINK_ABORT
+/* Rank 0's kernel hangs, as the other never calls, and another stream of the device is held up meanwhile: the revoke ends the
+ * one and does not wait for the other, as the abort that frees does. */
+static void revoke_beside_a_stream(job_rank *me)
+{
+    static atomic_int word; /* outlives this */
+    ncclComm_t comm = join(me, false);
+    cudaStream_t stream = device_stream(1), other = device_stream(0);
+    float *at = ones(me, stream);
+    int64_t before;
+    NCCL(settle(comm, sum(comm, at, stream)));
+    CUDA(cudaStreamSynchronize(stream));
+    job_meet(me);
+    if (me->rank == 0) {
+        CUDA(cudaLaunchHostFunc(other, wait_for_word, &word));
+        NCCL(settle(comm, sum(comm, at, stream)));
+        before = job_now_ns();
+        NCCL(settle(comm, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT)));
+        CUDA(cudaStreamSynchronize(stream));
+        printf("ncclCommRevoke was through after %.1f ms, beside a stream that is held up\n",
+               (double)(job_now_ns() - before) / 1e6);
+        CHECK_INT(cudaStreamQuery(other), cudaErrorNotReady);
+        CHECK_INT(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclInvalidArgument);
+        atomic_store(&word, 1);
+        CUDA(cudaStreamSynchronize(other));
+    }
+    job_meet(me);
+    NCCL(ncclCommAbort(comm));
+}
+
+/* The one that is left goes on with a communicator of its own; its call has only begun, and does not say so. */
+static void shrink_with_abort(job_rank *me)
+{
+    static ncclComm_t rest; /* NCCL has its address */
+    int without[] = {1};
+    ncclComm_t comm = join(me, false);
+    cudaStream_t stream = device_stream(1);
+    float *at = ones(me, stream);
+    int64_t before;
+    NCCL(settle(comm, sum(comm, at, stream)));
+    CUDA(cudaStreamSynchronize(stream));
+    job_meet(me);
+    if (me->rank == 0) {
+        NCCL(settle(comm, sum(comm, at, stream)));
+        before = job_now_ns();
+        NCCL(ncclCommShrink(comm, without, 1, &rest, NULL, NCCL_SHRINK_ABORT));
+        printf("ncclCommShrink held the caller for %.1f ms\n", (double)(job_now_ns() - before) / 1e6);
+        NCCL(settle(comm, ncclInProgress));
+        CHECK(rest);
+        CUDA(cudaStreamSynchronize(stream));
+        NCCL(settle(rest, sum(rest, at, stream)));
+        CUDA(cudaStreamSynchronize(stream));
+        NCCL(ncclCommAbort(rest));
+    }
+    job_meet(me);
+    NCCL(ncclCommAbort(comm));
+}
+#endif
+
 #define FACT(sentence, n, function) \
     JOB_TEST(sentence, .ranks = n, .processes = true, .bare = true, .body = function)
 
@@ -221,6 +282,10 @@ int main(int argc, char **argv)
         FACT("what pointers point to", 1, pointers),
         FACT("calls on communicators that block, and that do not", PAIR, calls),
         FACT("an abort behind a stream", PAIR, abort_behind_a_stream),
+#if defined NCCL_REVOKE_DEFAULT && defined NCCL_SHRINK_ABORT
+        FACT("a revoke beside a stream", PAIR, revoke_beside_a_stream),
+        FACT("a shrink with abort", PAIR, shrink_with_abort),
+#endif
     };
     return JOB_MAIN(tests, argc, argv);
 }
