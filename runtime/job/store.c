@@ -99,7 +99,8 @@ weft_status weft_store_open(const char *url, const char *secret, int64_t timeout
 {
     weft_store *store;
     weft_status status;
-    int64_t deadline_ns = weft__deadline(weft__now_ns(), timeout_ms);
+    int64_t limit_ms = timeout_ms ? timeout_ms : LIMIT_MS;
+    int64_t deadline_ns = weft__deadline(weft__now_ns(), limit_ms);
     if (!url || !out) return weft__fail(WEFT_ERR_ARGUMENT, "store_open: %s is NULL", url ? "store" : "url");
     if (strlen(url) >= WEFT__KV_NAME_BYTES)
         return weft__fail(WEFT_ERR_ARGUMENT, "store_open: the URL is longer than %d bytes",
@@ -109,7 +110,7 @@ weft_status weft_store_open(const char *url, const char *secret, int64_t timeout
     weft__lifetime_begin();
     store = calloc(1, sizeof *store);
     if (!store) return weft__fail_memory(sizeof *store, "a store");
-    store->limit_ms = timeout_ms ? timeout_ms : LIMIT_MS;
+    store->limit_ms = limit_ms;
     if (!strncmp(url, "tcp://", 6))
         status = weft__kv_open_tcp(url, secret, deadline_ns, &store->kv);
     else if (!strncmp(url, "file://", 7))

@@ -2,6 +2,7 @@
 #include "stores.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -394,6 +395,34 @@ static void a_locked_file_is_told(job_rank *me)
     store_remove(me, 1);
 }
 
+static void *let_go_late(void *arg)
+{
+    const int *fd = arg;
+    job_sleep_ms(300);
+    close(*fd);
+    return NULL;
+}
+
+/* A store that is opened without a time of its own has those 30 s of the calls, for the opening too. */
+static void opening_has_its_time(job_rank *me)
+{
+    char url[STORE_URL_BYTES];
+    weft_store *store, *other = NULL;
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    pthread_t thread;
+    int fd;
+    store_remove(me, 1);
+    CHECK_OK(weft_store_open(store_url(me, 1, url), NULL, STORE_MS, &store));
+    fd = open(url + 7, O_RDWR | O_CLOEXEC);
+    CHECK_INT(fcntl(fd, F_OFD_SETLK, &whole), 0);
+    CHECK_INT(pthread_create(&thread, NULL, let_go_late, &fd), 0);
+    CHECK_OK(weft_store_open(url, NULL, 0, &other));
+    pthread_join(thread, NULL);
+    weft_store_close(other);
+    weft_store_close(store);
+    store_remove(me, 1);
+}
+
 /* ---- a crowd ------------------------------------------------------------------------------------------- */
 
 enum { CROWD_RANKS = 10, CROWD_THREADS = JOB_SANITIZED ? 10 : 100 };
@@ -442,6 +471,8 @@ int main(int argc, char **argv)
         STORE_TEST("adds are exact", 4, adds_are_exact),
         STORE_TEST("a symmetric meeting", 8, a_symmetric_meeting),
         JOB_TEST("a locked file is told", .ranks = 1, .body = a_locked_file_is_told, .bare = true,
+                 .arg = "file"),
+        JOB_TEST("opening has its time", .ranks = 1, .body = opening_has_its_time, .bare = true,
                  .arg = "file"),
         STORE_TEST_TCP("a crowd meets", CROWD_RANKS, a_crowd_meets),
         STORE_TEST_TCP("bad urls", 1, bad_urls),
