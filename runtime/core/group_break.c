@@ -201,9 +201,10 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     group->broken_number = v->number;
     group->culprit = v->culprit;
     snprintf(group->why, sizeof group->why, "%s", v->why);
+    /* Before anybody sees it broken: who asks why is told where it is recorded. */
+    if (v->cause != WEFT_ERR_CANCELLED) weft__alarm_dump(group->ctx, v->why);
     weft__group_to(group, WEFT__BROKEN);
     group->repeated = group->ctx->aborting; /* the goodbye says it, and who */
-    if (v->cause != WEFT_ERR_CANCELLED) weft__alarm_dump(group->ctx, v->why);
     if (tell && group->size > 1) tell_all(group, v);
     WEFT__EACH_PROTOCOL(group->ctx, p)
     {

@@ -157,7 +157,7 @@ void weft__recording_where(const weft_context *ctx, char *text, size_t bytes)
     char name[WEFT__DUMP_NAME_BYTES];
     size_t length = strlen(text);
     uint32_t state = atomic_load(&ctx->dumping.state);
-    if (!ctx->recording || state < WEFT__DUMPING_ASKED || state == WEFT__DUMPING_FAILED) return;
+    if (!ctx->recording || state == WEFT__DUMPING_NOT || state == WEFT__DUMPING_FAILED) return;
     weft__dump_name(ctx->recording->run, atomic_load(&ctx->recording->place), 1, name);
     if (length + strlen(ctx->recording->dump_dir) + strlen(name) + sizeof "; recorded in /" <= bytes)
         snprintf(text + length, bytes - length, "; recorded in %s/%s", ctx->recording->dump_dir, name);
