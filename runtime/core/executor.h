@@ -48,8 +48,8 @@ struct weft__executor {
     /* The progress thread's own share, engine not held; -1: the thread was given up meanwhile, and has to end.
      * NULL: none. */
     int (*progress_on_thread)(weft_context *ctx);
-    /* The share of a caller who waits, engine not held.  NULL: none. */
-    int (*progress_by_caller)(weft_context *ctx);
+    /* The share of a caller who waits, engine not held.  now_ns: about.  NULL: none. */
+    int (*progress_by_caller)(weft_context *ctx, int64_t now_ns);
     /* Will this request's end show at one place that can be polled alone?  NULL: no. */
     bool (*can_poll)(const weft_request *req);
     /* Polls there; returns how much was done. */

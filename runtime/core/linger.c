@@ -12,6 +12,8 @@ void weft__linger(weft_context *ctx, weft__module *module)
 {
     if (!module->backend->lingers) return;
     atomic_store_explicit(&module->lingers, true, memory_order_relaxed);
+    if (atomic_load_explicit(&ctx->linger_us, memory_order_relaxed) == LEAST_US)
+        return; /* as after the last one */
     if (atomic_exchange_explicit(&ctx->linger_us, LEAST_US, memory_order_relaxed) == 0)
         weft__engine_nudge(ctx); /* it sleeps without a clock */
 }

@@ -447,6 +447,13 @@ bool weft__submit_inline(weft_group *group, weft__op *op, const weft_call *call,
     return true;
 }
 
+/* Its first step may be the module's, or be in its caller's hands. */
+static bool is_for_device(const weft_request *req, unsigned traits)
+{
+    return traits & ENDS_WITH_GROUP &&
+           (req->op.memory != WEFT__MEMORY_HOST_BY_MODULE || req->group->params.program);
+}
+
 weft_status weft__submit(weft_request *req, const weft_call *call, weft_request **out)
 {
     weft_context *ctx = req->ctx;
@@ -454,7 +461,7 @@ weft_status weft__submit(weft_request *req, const weft_call *call, weft_request 
     weft_status status = out ? WEFT_OK : weft__may_wait_for_it();
     int64_t timeout_ms = timeout_of(req, call), check_ns = WEFT__NEVER;
     req->timed = out || req->done;
-    if (status == WEFT_OK && !(traits & ENDS_WITH_GROUP) && begins_itself(&req->op, req->done) &&
+    if (status == WEFT_OK && !is_for_device(req, traits) && begins_itself(&req->op, req->done) &&
         weft__engine_try(ctx)) {
         status = may_begin(req->group, traits);
         if (status == WEFT_OK) {

@@ -58,12 +58,10 @@ weft_status weft_test(weft_request *req)
 /* The last one to leave searches for work that it leaves behind, which weft__engine_drop does. */
 static void stop_driving(weft_context *ctx, bool holds_engine)
 {
-    int before = (int)atomic_fetch_sub_explicit(&ctx->drivers, 1, memory_order_relaxed);
+    int before = (int)atomic_fetch_sub(&ctx->drivers, 1); /* before it looks for what others left to it */
     WEFT__ASSERT(before > 0, before);
-    if (WEFT__UNLIKELY(ctx->callers_serve) && before == 1) { /* nobody else serves */
-        atomic_thread_fence(memory_order_seq_cst);
-        if (atomic_load(&ctx->device_pending)) weft__engine_nudge(ctx); /* others' works */
-    }
+    if (WEFT__UNLIKELY(ctx->callers_serve) && before == 1 && atomic_load(&ctx->device_pending))
+        weft__engine_nudge(ctx); /* nobody else serves */
     if (!holds_engine && atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP) {
         weft__engine_take(ctx);
         weft__engine_drop(ctx);
@@ -152,13 +150,22 @@ static int poll_near(weft_context *ctx, weft_request *req, weft__polling *pollin
     return n;
 }
 
+/* A module is told when a caller came in, to find one that stays too long: the last reading of the clock is near enough
+ * where the processor has not been given away since. */
+static int serve(weft_context *ctx, int64_t last_ns)
+{
+    int64_t now = last_ns && !weft__pacing_is_crowded(&ctx->pacing) ? last_ns : weft__now_ns();
+    return ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_by_caller(ctx, now);
+}
+
 /* Drives the engine until done(arg), the deadline, or the time for polling is over (pacing.h).  What is over
- * within its first stay there counts nobody as a driver. */
-static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg), void *arg,
+ * within its first stay there counts nobody as a driver.  began_ns: now, if the caller has read the clock; or 0. */
+static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg), void *arg, int64_t began_ns,
                   int64_t deadline_ns)
 {
     weft__polling polling = WEFT__POLLING_BEGINS;
     bool counted = ctx->callers_serve;
+    polling.now_ns = began_ns;
     if (WEFT__UNLIKELY(counted))
         atomic_fetch_add(&ctx->drivers, 1); /* works are left to it from the first on */
     while (!done(arg)) {
@@ -174,8 +181,7 @@ static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg),
             atomic_fetch_add_explicit(&ctx->drivers, 1, memory_order_relaxed);
         }
         if (holds) weft__engine_drop(ctx);
-        if (WEFT__UNLIKELY(serves_works(ctx)) && !over)
-            n += ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_by_caller(ctx);
+        if (WEFT__UNLIKELY(serves_works(ctx)) && !over) n += serve(ctx, polling.now_ns);
         if (over || !goes_on(ctx, &polling, n > 0, holds, deadline_ns)) break;
     }
     if (counted) stop_driving(ctx, false);
@@ -225,7 +231,7 @@ static void drive_in_place(weft_context *ctx)
     while (weft__engine_drive(ctx) && !weft__biased_wanted(&ctx->engine)) {
     }
     weft__engine_drop(ctx);
-    if (serves_works(ctx)) ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_by_caller(ctx);
+    if (serves_works(ctx)) serve(ctx, 0);
 }
 
 static bool one_settled(void *arg)
@@ -286,7 +292,7 @@ static weft_status wait_since(weft_request *req, int64_t began_ns, int64_t deadl
     if (weft__request_settled(req) || (!req->ctx->callers_serve && settles_on_progress(req)))
         return req->status;
     if (!began && req->timed) began = weft__now_ns();
-    drive(req->ctx, req, one_settled, req, deadline_ns);
+    drive(req->ctx, req, one_settled, req, began, deadline_ns);
     while (!weft__request_settled(req) && (deadline_ns == WEFT__NEVER || weft__now_ns() < deadline_ns))
         sleep_for_one(req, deadline_ns);
     if (!weft__request_settled(req)) {
@@ -406,7 +412,7 @@ static weft_status wait_several(several *s, int64_t timeout_ms)
         return any_settled(s) ? WEFT_OK : WEFT_PENDING;
     }
     began = weft__now_ns();
-    drive(ctx, NULL, any_settled, s, deadline);
+    drive(ctx, NULL, any_settled, s, 0, deadline);
     while (!any_settled(s) && (deadline == WEFT__NEVER || weft__now_ns() < deadline))
         sleep_for_any(s, ctx, deadline);
     if (!any_settled(s)) return WEFT_PENDING;

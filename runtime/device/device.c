@@ -303,8 +303,8 @@ void weft__device_hand(weft__device *first)
         weft__program_handed(first);
     }
     weft__mpsc_push(&module->work, &first->req->node);
-    atomic_thread_fence(memory_order_seq_cst); /* who stops waiting counts itself out, then looks for works */
-    if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed)) {
+    if (atomic_load(
+            &ctx->drivers)) { /* who stops waiting counts itself out, then looks for works, which were counted */
         if (!ctx->callers_serve) weft__engine_rouse(ctx); /* somebody waits: no time for naps */
     } else
         weft__engine_nudge(ctx);

@@ -392,7 +392,7 @@ static bool take_turn(weft__module *module)
 
 static void give_turn(weft__module *module)
 {
-    if (module->backend->any_thread) atomic_store(&module->turn, false);
+    if (module->backend->any_thread) atomic_store_explicit(&module->turn, false, memory_order_release);
 }
 
 void weft__modules_leave_host(weft_context *ctx)
@@ -508,7 +508,7 @@ static int poll_while_idle(const weft_context *ctx, const weft__module *module)
 }
 
 /* A call that does not come back keeps its caller, and with it all works of that module, until their deadlines. */
-int weft__module_progress_by_caller(weft_context *ctx)
+int weft__module_progress_by_caller(weft_context *ctx, int64_t now_ns)
 {
     int n = 0;
     if (atomic_load_explicit(&ctx->device_pending, memory_order_relaxed) == 0) return 0;
@@ -516,7 +516,7 @@ int weft__module_progress_by_caller(weft_context *ctx)
     for (weft__module *m = weft__module_next(ctx, NULL); m; m = weft__module_next(ctx, m)) {
         weft__mpsc_node *node;
         if (!m->backend->any_thread || atomic_load(&m->lost) || !take_turn(m)) continue;
-        served_since(ctx, m, weft__now_ns());
+        served_since(ctx, m, now_ns);
         for (node = weft__mpsc_take_all(&m->work); node; n++) {
             weft_request *req = WEFT__OWNER(node, weft_request, node);
             node = node->next;

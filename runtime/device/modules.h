@@ -18,5 +18,5 @@ void weft__module_recorded(weft_context *ctx, const weft__module *module,
 void weft__module_abandon(weft_request *req); /* engine: its grace is over, settle though the module has it */
 /* Progress thread, engine not held.  -1: the thread was given up meanwhile, and another has its place. */
 int weft__module_progress(weft_context *ctx);
-int weft__module_progress_by_caller(weft_context *ctx);
+int weft__module_progress_by_caller(weft_context *ctx, int64_t now_ns);
 #endif
