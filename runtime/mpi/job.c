@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* By the macros that its mpi.h has.  In the ABI one module is for every MPI that has it, by the name of its library. */
 #ifdef MPI_ABI_VERSION
@@ -20,16 +21,21 @@
 #define BUILT_FOR "MPICH"
 #endif
 
+#define NAP_LEAST_NS 10000
+#define NAP_MOST_NS  1000000
+
+enum { TAKE_SPINS = 100 };
 enum { NAME_MOST = 8192 }; /* MPI_MAX_LIBRARY_VERSION_STRING of whichever MPI is loaded */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int contexts;   /* lock: open ones; those left behind count for ever */
-static bool ours;      /* lock: begun here, so ended here */
-static bool placed;    /* lock: what follows is known, and MPI is not asked again */
-static bool exits;     /* lock: the program does; contexts that are still open are closed after this */
-static bool left;      /* lock: something of MPI is left over */
-static int rank, size; /* in MPI_COMM_WORLD */
-static uint64_t tags;  /* that there are */
+static int contexts;        /* lock: open ones; those left behind count for ever */
+static bool ours;           /* lock: begun here, so ended here */
+static bool placed;         /* lock: what follows is known, and MPI is not asked again */
+static bool exits;          /* lock: the program does; contexts that are still open are closed after this */
+static bool left;           /* lock: something of MPI is left over */
+static int rank, size;      /* in MPI_COMM_WORLD */
+static uint64_t tags;       /* that there are */
+static _Atomic bool ending; /* MPI_Finalize has been called, or may have been */
 static _Atomic uint64_t named;
 static char sentence[WEFT__MPI_SENTENCE]; /* lock */
 
@@ -144,9 +150,27 @@ static const char *check_level(void)
     return sentence;
 }
 
+/* MPI_Finalize frees MPI_COMM_SELF before all else (MPI 4.1, 11.2.4). */
+static int hear_of_end(MPI_Comm self, int key, void *value, void *state)
+{
+    (void)self, (void)key, (void)value, (void)state;
+    atomic_store(&ending, true);
+    return MPI_SUCCESS;
+}
+
+static void listen_for_end(void)
+{
+    int key = MPI_KEYVAL_INVALID;
+    if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, hear_of_end, &key, NULL) != MPI_SUCCESS ||
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL) != MPI_SUCCESS)
+        atomic_store(&ending, true);                           /* then MPI is asked each time */
+    if (key != MPI_KEYVAL_INVALID) MPI_Comm_free_keyval(&key); /* once the attribute has gone */
+}
+
 static void find_place(void)
 {
     int there = 0, *most = NULL;
+    listen_for_end();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &there);
@@ -213,24 +237,30 @@ void weft__mpi_leave(bool clean)
  * to wait 3.8 s for another thread's MPI_Comm_create_group.  In Open MPI 4.1, in 2 of 290 jobs
  * that made groups from four threads while this lock was not there yet, a process' collectives did not end, though they
  * were tested on and on. */
-static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool inside;
 static _Atomic int takers; /* threads that wait for it: who only tries, and would again at once, lets them */
 
+/* Seldom and not in a hurry; most calls are over in a microsecond, and one that makes a communicator takes long. */
 void weft__mpi_calls_take(void)
 {
     atomic_fetch_add(&takers, 1);
-    pthread_mutex_lock(&calls);
+    for (long tries = 0, ns = 0; atomic_exchange_explicit(&inside, true, memory_order_acquire); tries++) {
+        if (tries < TAKE_SPINS) continue;
+        ns = ns * 2 + NAP_LEAST_NS < NAP_MOST_NS ? ns * 2 + NAP_LEAST_NS : NAP_MOST_NS;
+        nanosleep(&(struct timespec){0, ns}, NULL);
+    }
     atomic_fetch_sub(&takers, 1);
 }
 
 bool weft__mpi_calls_try(void)
 {
-    return !atomic_load(&takers) && !pthread_mutex_trylock(&calls);
+    return !atomic_load_explicit(&takers, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&inside, true, memory_order_acquire);
 }
 
 void weft__mpi_calls_give(void)
 {
-    pthread_mutex_unlock(&calls);
+    atomic_store_explicit(&inside, false, memory_order_release);
 }
 
 bool weft__mpi_is_ours(void)
@@ -245,6 +275,7 @@ bool weft__mpi_is_ours(void)
 bool weft__mpi_over(void)
 {
     int over = 0;
+    if (!atomic_load_explicit(&ending, memory_order_relaxed)) return false;
     MPI_Finalized(&over);
     return over;
 }

@@ -118,8 +118,9 @@ weft_status weft__mpi_issue(weft__mpi_running *running, char sentence[WEFT__MPI_
 struct weft__mpi_running {
     weft__mpi_running *next;
     weft_backend_work *work;
-    bool begun;         /* MPI has it */
-    weft_status status; /* of what it has: pending, or how it has ended */
+    bool begun;         /* MPI has it, */
+    bool told;          /* and the runtime knows that */
+    weft_status status; /* pending, or how it has ended */
     bool counts;        /* it has these */
     MPI_Request request;
     void *input;      /* MPI's copy of the input, where that has gaps or overlaps the output; else NULL */

@@ -10,7 +10,6 @@
 #include <time.h>
 
 #define OUTWAIT_NS INT64_C(10000000000) /* for who is inside MPI */
-#define OVER       "MPI has been finalized"
 
 /* One without counts is used again. */
 static void release(weft__mpi *mpi, weft__mpi_running *running)
@@ -73,24 +72,11 @@ static bool enqueue(weft__mpi *mpi, weft_backend_work *work)
     if (!running) return false;
     running->work = work;
     running->counts = numbers != 0;
+    running->status = WEFT_PENDING;
     running->request = MPI_REQUEST_NULL;
     *mpi->end = running;
     mpi->end = &running->next;
     return true;
-}
-
-/* PENDING: another thread is inside MPI. */
-static weft_status begin(weft__mpi_running *running, char sentence[WEFT__MPI_SENTENCE])
-{
-    weft_status status;
-    if (weft__mpi_over()) {
-        snprintf(sentence, WEFT__MPI_SENTENCE, OVER);
-        return WEFT_ERR_STATE;
-    }
-    if (!weft__mpi_calls_try()) return WEFT_PENDING;
-    status = weft__mpi_issue(running, sentence);
-    weft__mpi_calls_give();
-    return status;
 }
 
 static void remove_at(weft__mpi *mpi, weft__mpi_running **at)
@@ -101,31 +87,82 @@ static void remove_at(weft__mpi *mpi, weft__mpi_running **at)
     release(mpi, running);
 }
 
-/* Gives MPI what it has not got yet, in that order; what is left waits for another thread's call to come back. */
-static void begin_all(weft__mpi *mpi)
+/* Nothing of MPI is needed for these to end, whoever is inside it and for however long. */
+static void end_doomed(weft__mpi *mpi)
 {
-    bool busy = false;
-    for (weft__mpi_running **at = &mpi->first; *at;) {
-        weft__mpi_running *running = *at;
-        char sentence[WEFT__MPI_SENTENCE];
-        weft_status status = busy ? WEFT_PENDING : WEFT_OK;
-        if (!running->begun && atomic_load(&running->work->comm->doomed))
-            status = WEFT_ERR_BROKEN;
-        else if (!running->begun && !busy)
-            status = begin(running, sentence);
-        if (running->begun || status == WEFT_PENDING) {
-            busy = busy || status == WEFT_PENDING;
-            at = &running->next;
-        } else if (status == WEFT_OK) {
-            running->begun = true;
-            running->status = WEFT_PENDING;
-            mpi->runtime->issued(running->work);
-            at = &running->next;
-        } else {
-            mpi->runtime->finish(running->work, status, status == WEFT_ERR_BROKEN ? NULL : sentence);
-            remove_at(mpi, at);
-        }
+    for (weft__mpi_running *r = mpi->first; r; r = r->next)
+        if (!r->begun && atomic_load(&r->work->comm->doomed)) r->status = WEFT_ERR_BROKEN;
+}
+
+static void end_all(weft__mpi *mpi, char sentence[WEFT__MPI_SENTENCE])
+{
+    snprintf(sentence, WEFT__MPI_SENTENCE, "MPI has been finalized");
+    for (weft__mpi_running *r = mpi->first; r; r = r->next) r->status = WEFT_ERR_STATE;
+}
+
+static void ask(weft__mpi_running *r, char sentence[WEFT__MPI_SENTENCE])
+{
+    int done = 0, error = MPI_Test(&r->request, &done, MPI_STATUS_IGNORE);
+    if (error == MPI_SUCCESS) {
+        if (done) r->status = WEFT_OK;
+        return;
     }
+    r->status = WEFT_ERR_SYSTEM;
+    weft__mpi_error_text(error, "MPI_Test", sentence);
+}
+
+/* Inside MPI, once for all: gives it what it has not got yet, in that order, and asks for each that it has.  Up to the first
+ * one that fails, which `sentence` then tells of. */
+static void advance(weft__mpi *mpi, char sentence[WEFT__MPI_SENTENCE])
+{
+    for (weft__mpi_running *r = mpi->first; r; r = r->next) {
+        weft_status status = WEFT_OK;
+        if (r->status != WEFT_PENDING) continue; /* doomed */
+        if (!r->begun) status = weft__mpi_issue(r, sentence);
+        if (status != WEFT_OK) {
+            r->status = status;
+            return;
+        }
+        r->begun = true;
+        ask(r, sentence);
+        if (r->status == WEFT_ERR_SYSTEM) return;
+    }
+}
+
+/* Outside of MPI: the runtime hears what has begun and what is over.  Returns how many are. */
+static int tell(weft__mpi *mpi, const char *sentence)
+{
+    int n = 0;
+    for (weft__mpi_running **at = &mpi->first; *at;) {
+        weft__mpi_running *r = *at;
+        const bool silent = r->status == WEFT_OK || r->status == WEFT_ERR_BROKEN;
+        if (r->begun && !r->told) mpi->runtime->issued(r->work);
+        r->told = r->begun;
+        if (r->status == WEFT_PENDING) {
+            at = &r->next;
+            continue;
+        }
+        if (r->status == WEFT_OK) complete(r);
+        mpi->runtime->finish(r->work, r->status, silent ? NULL : sentence);
+        remove_at(mpi, at);
+        n++;
+    }
+    if (n) weft__mpi_comms_tidy(mpi);
+    return n;
+}
+
+/* What cannot begin now waits until another thread's call comes back. */
+static int go_on(weft__mpi *mpi)
+{
+    char sentence[WEFT__MPI_SENTENCE];
+    end_doomed(mpi);
+    if (weft__mpi_over()) {
+        end_all(mpi, sentence);
+    } else if (weft__mpi_calls_try()) {
+        advance(mpi, sentence);
+        weft__mpi_calls_give();
+    }
+    return tell(mpi, sentence);
 }
 
 void weft__mpi_start(weft_backend *backend, weft_backend_work *first)
@@ -140,32 +177,7 @@ void weft__mpi_start(weft_backend *backend, weft_backend_work *first)
             mpi->runtime->finish(work, WEFT_ERR_MEMORY, "no memory");
         }
     }
-    begin_all(mpi);
-}
-
-/* Asks MPI for each that it has, up to the first one that has failed, which `sentence` then tells of.  Returns how many are
- * over; 0 as well while another thread is inside MPI. */
-static int look_at_all(const weft__mpi *mpi, char sentence[WEFT__MPI_SENTENCE])
-{
-    int n = 0, done = 0, error = MPI_SUCCESS;
-    if (weft__mpi_over()) {
-        mpi->first->status = WEFT_ERR_STATE;
-        snprintf(sentence, WEFT__MPI_SENTENCE, OVER);
-        return 1;
-    }
-    if (!weft__mpi_calls_try()) return 0;
-    for (weft__mpi_running *r = mpi->first; r && r->begun && error == MPI_SUCCESS; r = r->next) {
-        error = MPI_Test(&r->request, &done, MPI_STATUS_IGNORE);
-        if (error != MPI_SUCCESS) {
-            r->status = WEFT_ERR_SYSTEM;
-            weft__mpi_error_text(error, "MPI_Test", sentence);
-        } else if (done) {
-            r->status = WEFT_OK;
-        }
-        n += r->status != WEFT_PENDING;
-    }
-    weft__mpi_calls_give();
-    return n;
+    go_on(mpi);
 }
 
 /* ---- what MPI owes when this rank's works are over ---- */
@@ -223,25 +235,7 @@ bool weft__mpi_end_endless(weft__mpi *mpi)
 int weft__mpi_poll(weft_backend *backend)
 {
     weft__mpi *mpi = weft__mpi_of(backend);
-    char sentence[WEFT__MPI_SENTENCE];
-    int n, left;
-    begin_all(mpi);
-    if (!mpi->first || !mpi->first->begun) {
-        look_around(mpi);
-        return 0;
-    }
-    n = left = look_at_all(mpi, sentence);
-    for (weft__mpi_running **at = &mpi->first; left;) {
-        weft__mpi_running *running = *at;
-        if (running->status == WEFT_PENDING) {
-            at = &running->next;
-            continue;
-        }
-        if (running->status == WEFT_OK) complete(running);
-        mpi->runtime->finish(running->work, running->status, running->status == WEFT_OK ? NULL : sentence);
-        remove_at(mpi, at);
-        left--;
-    }
-    if (n) weft__mpi_comms_tidy(mpi);
-    return n;
+    if (mpi->first) return go_on(mpi);
+    look_around(mpi);
+    return 0;
 }
