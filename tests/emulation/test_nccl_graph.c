@@ -2,6 +2,7 @@
  * communicator waits for. */
 #include "nccl_ranks.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* All stand for one order of the ranks' kernels; each rank's launches are its own calls. */
@@ -118,6 +119,31 @@ static void a_communicator_waits_for_its_graphs(job_rank *me)
     CUDA(cudaStreamDestroy(stream));
 }
 
+static void *abort_it(void *comm)
+{
+    NCCL(ncclCommAbort(comm));
+    return comm;
+}
+
+/* An abort ends what runs, and returns no earlier than a destroy would: NCCL frees nothing that graphs may launch. */
+static void an_abort_waits_for_them_too(job_rank *me)
+{
+    ncclComm_t comm = new_comm(me);
+    cudaStream_t stream = new_stream(me);
+    work w = new_work(me);
+    cudaGraphExec_t exec = capture(me, comm, stream, &w, 1);
+    void *aborted = NULL;
+    pthread_t thread;
+
+    CHECK_INT(pthread_create(&thread, NULL, abort_it, comm), 0);
+    job_sleep_ms(50);
+    CHECK(pthread_tryjoin_np(thread, &aborted));
+    CUDA(cudaGraphExecDestroy(exec));
+    CHECK_INT(pthread_join(thread, &aborted), 0);
+    free_work(&w);
+    CUDA(cudaStreamDestroy(stream));
+}
+
 /* Ranks whose graphs differ are told at the first launch, as in calls. */
 static void different_graphs(job_rank *me)
 {
@@ -138,8 +164,8 @@ static void different_graphs(job_rank *me)
     job_meet(me);
     CHECK(*told || *other);
     if (*told) CHECK_TEXT(emu_last_misuse(), "the ranks call different operations");
+    CUDA(cudaGraphExecDestroy(exec)); /* once what runs of it is over */
     NCCL(ncclCommAbort(comm));
-    CUDA(cudaGraphExecDestroy(exec));
 }
 
 int main(int argc, char **argv)
@@ -151,6 +177,8 @@ int main(int argc, char **argv)
                  .body = a_graph_is_launched_many_times),
         JOB_TEST("a communicator waits for its graphs", .ranks = 2, .bare = true,
                  .body = a_communicator_waits_for_its_graphs),
+        JOB_TEST("an abort waits for them too", .ranks = 2, .bare = true,
+                 .body = an_abort_waits_for_them_too),
         JOB_TEST("different graphs", .ranks = 2, .bare = true, .processes = true, .body = different_graphs),
     };
 

@@ -96,13 +96,13 @@ void emu_register(const void *at, const char *by)
     emu__unlock();
 }
 
-/* Waits for the device, as CUDA does, because work that is queued may still use it. */
+/* Waits for the device, as CUDA does, because work that is queued may still use it.  What is only recorded in a capture
+ * is not queued: whom none forbids the call (EMU__UNSAFE) spoils none, as NCCL relies on, which frees in relaxed mode. */
 static cudaError_t free_block(void *at, const char *by, bool host)
 {
     emu__block *block;
     cudaError_t error = find_to_free(at, by, host, &block);
 
-    if (!error) error = emu__capture_device_unseen(block->device);
     if (error) return error;
     emu__block_retire(block, by); /* while this waits, nobody else frees or uses it */
     error = emu__device_settle(block->device);

@@ -384,6 +384,21 @@ bool comm_drain(ncclComm_t comm)
     return over;
 }
 
+bool comm_in_graphs(ncclComm_t comm)
+{
+    pthread_mutex_lock(&comm->mutex);
+    bool in_graphs = comm->graphs;
+    pthread_mutex_unlock(&comm->mutex);
+    return in_graphs;
+}
+
+void comm_outwait_graphs(ncclComm_t comm)
+{
+    pthread_mutex_lock(&comm->mutex);
+    while (comm->graphs) pthread_cond_wait(&comm->changed, &comm->mutex);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
 ncclResult_t comm_check_idle(ncclComm_t comm, const char *function)
 {
     if (comm_is_idle(comm)) return ncclSuccess;

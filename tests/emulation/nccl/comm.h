@@ -112,6 +112,9 @@ bool comm_is_idle(ncclComm_t comm); /* all kernels launched are over */
 ncclResult_t comm_check_idle(ncclComm_t comm, const char *function);
 /* Until then; false: aborted before. */
 bool comm_drain(ncclComm_t comm);
+bool comm_in_graphs(ncclComm_t comm);
+/* Until no graph holds it. */
+void comm_outwait_graphs(ncclComm_t comm);
 /* Ends its kernels, and waits for those that run. */
 void comm_stop(ncclComm_t comm);
 /* Likewise, and waits for those that are launched and have not begun, which may be behind anything on their streams. */

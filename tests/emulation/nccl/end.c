@@ -5,8 +5,8 @@
  *   Destroy    does the same if that has not been, and takes the handle.  As NCCL warns, ranks of other
  *              processes are waited for: all must call it
  *   Abort      at any time, from any thread: ends its kernels unfinished, waits for no other rank, but for what
- *              its own threads carry out, which a split that is under way is part of, and, as it frees memory, for
- *              all that the device has to do; and takes the handle.
+ *              its own threads carry out, which a split that is under way is part of, for graphs that hold it, and,
+ *              as it frees memory, for all that the device has to do; and takes the handle.
  *              A call that hangs inside (init, a group call's end) ends with an error; one that asks for errors
  *              does not hang, and is in the way.  Peers are not told: their kernels hang until they abort too */
 #include "alias.h"
@@ -149,17 +149,23 @@ ALIAS(ncclCommDestroy)
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     ncclResult_t result = comm_enter(NULL, "ncclCommAbort");
+    comm_state before;
 
     if (!comm || result) return result;
     result = comm_check(comm, "ncclCommAbort");
     if (result) return result;
-    atomic_store(&comm->state, COMM_ABORTED);
+    before = atomic_exchange(&comm->state, COMM_ABORTED);
     if (atomic_load(&comm->askers))
         emu_misuse("ncclCommAbort: %s, rank %d, is aborted while a thread is inside ncclCommGetAsyncError",
                    comm->name, comm->rank);
     comm_abort_part(comm, true);
     comm_stop(comm);
     comm_outwait_background(comm);
+    if (before != COMM_REVOKED) /* NCCL's commDestroySync polls until they are gone, in an abort too */
+        comm_outwait_graphs(comm);
+    else if (comm_in_graphs(comm))
+        emu_misuse("ncclCommAbort: %s, rank %d, was revoked, and so does not wait for graphs that hold it",
+                   comm->name, comm->rank);
     emu_device_await(comm->device);
     buffer_remove_all(comm);
     comm_cost("ending");
