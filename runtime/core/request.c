@@ -105,6 +105,7 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
     req->group = group;
     req->host_op = &req->op;
     req->device = NULL;
+    req->capture = NULL;
     req->status = WEFT_PENDING;
     req->done = call ? call->done : NULL;
     req->arg = call ? call->arg : NULL;

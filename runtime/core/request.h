@@ -79,7 +79,8 @@ struct weft_request {
     int64_t submitted_ns, started_ns, settled_ns;
     const char *algorithm;
     weft_done_fn *done;
-    struct weft__device *device;      /* of an operation on device memory: device.h; else NULL */
+    struct weft__device *device; /* of an operation on device memory: device.h; else NULL */
+    void *capture; /* the stream that is being captured, into whose graph it is recorded; NULL: it is done */
     weft__continuation *continuation; /* NULL: settles when its data is there */
     _Atomic(char *) told;             /* the final sentence */
     _Atomic(char *) shown;            /* what weft_request_message made of it */

@@ -431,6 +431,33 @@ weft_status weft__hand_out(weft_request *req, weft_request **out)
     return out || !req ? WEFT_OK : wait_for_it(req);
 }
 
+/* What is captured is not carried out in the call, so no call waits for that. */
+static weft_status may_wait_for_capture(const weft_request *req)
+{
+    if (!req->capture) return WEFT_OK;
+    return weft__fail(WEFT_ERR_STATE, "%s: its stream is being captured into a graph: it needs a request",
+                      weft__kind_name(req->op.kind));
+}
+
+/* Those on memory of one kind are one call of its module's. */
+static weft_status may_capture_together(const weft_batch *batch)
+{
+    const weft_request *firsts[WEFT__MEMORY_HOST_BY_MODULE + 1] = {NULL};
+    for (size_t i = 0; i < batch->count; i++) {
+        const weft_request *m = batch->members[i], **first = &firsts[m->op.memory];
+        if (!m->device) continue;
+        if (!*first) *first = m;
+        if ((*first)->capture == m->capture) continue;
+        return weft__fail(
+            WEFT_ERR_STATE,
+            "batch_end: %s is recorded in a graph and %s is not, or on another stream: those of one "
+            "batch go on one stream that is being captured, or on none",
+            weft__kind_name((m->capture ? m : *first)->op.kind),
+            weft__kind_name((m->capture ? *first : m)->op.kind));
+    }
+    return WEFT_OK;
+}
+
 bool weft__submit_inline(weft_group *group, weft__op *op, const weft_call *call, weft_request **out,
                          weft_status *status)
 {
@@ -461,6 +488,7 @@ weft_status weft__submit(weft_request *req, const weft_call *call, weft_request 
     weft_status status = out ? WEFT_OK : weft__may_wait_for_it();
     int64_t timeout_ms = timeout_of(req, call), check_ns = WEFT__NEVER;
     req->timed = out || req->done;
+    if (status == WEFT_OK && !out) status = may_wait_for_capture(req);
     if (status == WEFT_OK && !is_for_device(req, traits) && begins_itself(&req->op, req->done) &&
         weft__engine_try(ctx)) {
         status = may_begin(req->group, traits);
@@ -519,6 +547,9 @@ weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_
     weft_context *ctx = whole->ctx;
     size_t count = whole->u.batch->count;
     weft_status status = out ? WEFT_OK : weft__may_wait_for_it();
+    for (size_t i = 0; i < count && status == WEFT_OK && !out; i++)
+        status = may_wait_for_capture(whole->u.batch->members[i]);
+    if (status == WEFT_OK) status = may_capture_together(whole->u.batch);
     if (status == WEFT_OK) {
         set_times(whole, weft__now_ns(), timeout_of(whole, call));
         status = enqueue(whole, ready_members(whole), (int64_t)count + 1, out);

@@ -45,8 +45,22 @@ static void await_issue(weft_request *req)
     atomic_fetch_sub(&d->watchers, 1);
 }
 
+/* It is part of its own stream; another one of the capture is forked off that by the program. */
+static weft_status order_in_graph(weft_request *req, weft_cuda_stream stream)
+{
+    if (weft__request_settled(req) && req->status != WEFT_OK)
+        return weft__fail(req->status, "%s", weft_request_message(req));
+    if (stream == req->capture) return WEFT_OK;
+    return weft__fail(
+        WEFT_ERR_STATE,
+        "stream_wait: %s #%llu is recorded in a graph, on stream %p: another stream comes after it "
+        "by an event on that one",
+        weft__kind_name(req->op.kind), (unsigned long long)req->sequence, req->capture);
+}
+
 static weft_status order_after(weft_request *req, weft_cuda_stream stream)
 {
+    if (req->capture) return order_in_graph(req, stream);
     if (!is_issued(req)) {
         if (weft__in_callback())
             return weft__fail(WEFT_ERR_STATE,

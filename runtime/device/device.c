@@ -174,6 +174,51 @@ static void release(weft_request *req)
     weft__slab_put(&req->ctx->devices, d);
 }
 
+/* ---- graphs ---- */
+
+/* What the calling thread can record by itself: it makes no communicator, and waits for no other thread's calls. */
+static weft_status capture_ready(const weft_request *req, const weft__module *module)
+{
+    weft_context *ctx = req->ctx;
+    const char *name = weft__kind_name(req->op.kind);
+    bool ready, ahead;
+    weft__engine_empty_queue(ctx);
+    weft__engine_take(ctx);
+    ready = weft__device_comm_is_ready(req->group, module);
+    ahead = atomic_load(&ctx->program_ahead) || !weft__list_empty(&ctx->program_line);
+    weft__engine_drop(ctx);
+    if (ready && !ahead) return WEFT_OK;
+    return weft__fail(
+        WEFT_ERR_STATE,
+        ready ? "%s: its stream is being captured into a graph, and operations before it are not "
+                "issued yet: wait for them before the capture"
+              : "%s: its stream is being captured into a graph, and its group has no communicator "
+                "yet: its first collective, outside of a graph, makes it",
+        name);
+}
+
+static weft_status may_capture(const weft_request *req, const weft__module *module)
+{
+    const char *name = weft__kind_name(req->op.kind);
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "%s: its stream is being captured into a graph, which takes "
+                          "collectives only",
+                          name);
+    if (!weft__device_in_program(req->group, module))
+        return weft__fail(
+            WEFT_ERR_UNSUPPORTED,
+            "%s: its stream is being captured into a graph, and group %s is in the agreed order: "
+            "only in program order are operations recorded",
+            name, req->group->label);
+    if (weft__in_callback())
+        return weft__fail(WEFT_ERR_STATE,
+                          "%s: its stream is being captured into a graph, and in a callback "
+                          "nothing is recorded",
+                          name);
+    return capture_ready(req, module);
+}
+
 weft_status weft__device_prepare(weft_request *req, void *stream)
 {
     weft_context *ctx = req->ctx;
@@ -182,6 +227,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     void *marker = NULL;
     char name[64];
     weft_status status;
+    bool captured;
     if (atomic_load_explicit(&module->lost, memory_order_relaxed))
         return weft__fail(WEFT_ERR_SYSTEM, "%s: %s is lost: a call on it has not returned",
                           weft__kind_name(req->op.kind), device_name(module, name, sizeof name));
@@ -189,6 +235,11 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
         (status = weft__module_check(req->group, module, &req->op)) != WEFT_OK)
         return status;
     if ((status = weft__module_mark(module, stream, &marker)) != WEFT_OK) return status;
+    captured = module->backend->captures && module->backend->captures(module->backend, marker);
+    if (WEFT__UNLIKELY(captured) && (status = may_capture(req, module)) != WEFT_OK) {
+        weft__module_unmark(module, marker);
+        return status;
+    }
     d = weft__slab_get(&ctx->devices);
     if (!d) {
         weft__module_unmark(module, marker);
@@ -212,6 +263,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->ticket.final = d->ticket.alone = false;
     memset(&d->part, 0, sizeof d->part);
     d->module = module;
+    req->capture = captured ? stream : NULL;
     d->range = 0;
     d->work.owner = d;
     d->work.comm = NULL;
@@ -287,7 +339,7 @@ void weft__device_hand(weft__device *first)
             w->size = first->dev_comm->size;
             w->peer = -1;
         }
-        req->algorithm = module->backend->name;
+        req->algorithm = req->capture ? "graph" : module->backend->name;
         w->next = NULL;
         if (at) *at = w;
         at = &w->next;

@@ -243,7 +243,7 @@ ncclResult_t weft__calls_make(weft__comm *comm, const weft_backend_work *work)
     const weft_backend_operation *op = &work->op;
     struct operation o = {.newer = &comm->nccl->newer,
                           .comm = comm->handle,
-                          .stream = comm->stream,
+                          .stream = comm->capture ? comm->capture : comm->stream,
                           .scratch = comm->scratch,
                           .op = op,
                           .rank = work->rank,

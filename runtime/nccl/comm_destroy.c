@@ -63,11 +63,13 @@ static bool revoke(weft__comm *comm)
 }
 
 /* Lock held, and let go in between.  Is there a call that the abort would free the communicator under, or whose works
- * would have to wait with it for all that the device does?  Not of those that share resources, which stop together. */
+ * would have to wait with it for all that the device does?  Not of those that share resources, which stop together; nor of
+ * what graphs hold, for after a revoke the abort would not wait until they are gone, and free what they launch. */
 static bool has_to_let_out(weft__comm *comm)
 {
     bool begun = comm->entered;
     if (!comm->was_ready || !comm->handle || !comm->nccl->newer.revoke || comm->nccl->share) return false;
+    if (atomic_load(&comm->graphs)) return false;
     if (begun || comm->lent) return begun;
     pthread_mutex_unlock(&comm->lock);
     begun = has_begun(comm);
@@ -85,10 +87,11 @@ static void abort_handle(const weft__comm *comm, ncclComm_t handle)
 
 /* Lock held, and let go in between.  The program has the handle, and may be inside a call of it, which an abort would free
  * it under.  Revoked, it stays until it is buried, when the program has let go of its group.  What has windows, or memory
- * that is registered with it, is aborted all the same: who frees that relies on it. */
+ * that is registered with it, is aborted all the same: who frees that relies on it; so is what graphs hold, where the abort
+ * frees nothing before they are gone. */
 static bool keeps_handle(weft__comm *comm)
 {
-    bool keeps = comm->lent && comm->handle && comm->nccl->newer.revoke;
+    bool keeps = comm->lent && comm->handle && comm->nccl->newer.revoke && !atomic_load(&comm->graphs);
     pthread_mutex_unlock(&comm->lock);
     keeps = keeps && !weft__memory_has_window(comm) && !weft__registered_any(comm);
     pthread_mutex_lock(&comm->lock);
@@ -216,6 +219,9 @@ void weft__comm_drop(weft__comm *comm)
     comm->dropped = true;
     joining = atomic_load(&comm->state) == WEFT__COMM_JOINING;
     pthread_mutex_unlock(&comm->lock);
+    if (atomic_load(&comm->graphs))
+        weft__nccl_log(comm->nccl, 2, "communicator %s outlives its group: %u graphs hold it", comm->label,
+                       atomic_load(&comm->graphs));
     if (joining) weft__comm_doom(comm, "it is not needed any more");
     weft__comm_unref(comm);
 }

@@ -151,39 +151,72 @@ static weft_status not_this_stream(const weft__nccl *nccl, void *stream, const c
                            stream, nccl->seam.device, call, cudaGetErrorString(error));
 }
 
-weft_status weft__device_check_stream(const weft__nccl *nccl, void *stream)
+/* *capture: what it is in, or what its use would make of a capture that goes on beside it. */
+static weft_status look_at_stream(const weft__nccl *nccl, void *stream, enum cudaStreamCaptureStatus *capture)
 {
-    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     cudaError_t error = cudaErrorInvalidValue;
-    if (stream != WEFT_NO_STREAM) error = cudaStreamIsCapturing(stream, &capture);
+    *capture = cudaStreamCaptureStatusNone;
+    if (stream != WEFT_NO_STREAM) error = cudaStreamIsCapturing(stream, capture);
     /* Whether the legacy stream captures cannot be asked while another stream does. */
     if (error == cudaErrorStreamCaptureImplicit) {
         cudaGetLastError();
-        capture = cudaStreamCaptureStatusActive;
+        *capture = cudaStreamCaptureStatusInvalidated;
     } else if (error != cudaSuccess) {
         return not_this_stream(nccl, stream, "cudaStreamIsCapturing", error);
     }
-    if (WEFT__LIKELY(capture == cudaStreamCaptureStatusNone)) return WEFT_OK;
+    return WEFT_OK;
+}
+
+weft_status weft__device_check_stream(const weft__nccl *nccl, void *stream)
+{
+    enum cudaStreamCaptureStatus capture;
+    weft_status status = look_at_stream(nccl, stream, &capture);
+    if (WEFT__LIKELY(status != WEFT_OK || capture == cudaStreamCaptureStatusNone)) return status;
     return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED,
-                           "stream %p is being captured into a graph: operations cannot be captured", stream);
+                           "stream %p is being captured into a graph, of which the operation is no part",
+                           stream);
+}
+
+bool weft__device_captures(weft_backend *backend, const void *marker)
+{
+    const weft__event *mark = marker;
+    (void)backend;
+    return mark && mark->capture;
+}
+
+static weft_status may_be_captured(const weft__nccl *nccl, void *stream, enum cudaStreamCaptureStatus capture)
+{
+    if (capture == cudaStreamCaptureStatusActive && nccl->seam.captures) return WEFT_OK;
+    return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED, "stream %p is being captured into a graph, and %s",
+                           stream,
+                           nccl->seam.captures
+                               ? "that has failed, or it is the legacy stream beside one that is"
+                               : "operations by way of the host cannot be recorded");
 }
 
 weft_status weft__device_mark(weft_backend *backend, void *stream, void **marker)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
+    enum cudaStreamCaptureStatus capture;
     weft_status status;
     weft__event *event;
     cudaError_t error = cudaSuccess;
     *marker = NULL;
     if (stream == WEFT_NO_STREAM) return WEFT_OK;
-    if ((status = weft__device_check_stream(nccl, stream)) != WEFT_OK) return status;
+    if ((status = look_at_stream(nccl, stream, &capture)) != WEFT_OK) return status;
+    if (WEFT__UNLIKELY(capture != cudaStreamCaptureStatusNone) &&
+        (status = may_be_captured(nccl, stream, capture)) != WEFT_OK)
+        return status;
     event = weft__event_take(nccl, &error);
     if (!event) {
         cudaGetLastError();
         return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "no event to mark stream %p: CUDA says \"%s\"", stream,
                                cudaGetErrorString(error));
     }
-    error = cudaEventRecord(event->cuda, stream);
+    if (WEFT__UNLIKELY(capture == cudaStreamCaptureStatusActive))
+        event->capture = stream;
+    else
+        error = cudaEventRecord(event->cuda, stream);
     if (error != cudaSuccess) {
         weft__event_give(nccl, event);
         return not_this_stream(nccl, stream, "cudaEventRecord", error);

@@ -18,5 +18,6 @@ weft_status weft__device_mark(weft_backend *backend, void *stream, void **marker
 void weft__device_unmark(weft_backend *backend, void *marker);
 
 /* What is capturing takes no marks and no waits; NULL is the legacy stream. */
+bool weft__device_captures(weft_backend *backend, const void *marker);
 weft_status weft__device_check_stream(const weft__nccl *nccl, void *stream);
 #endif

@@ -35,6 +35,9 @@
     X(cudaGetDevice, (int *device), (device))                                                                \
     X(cudaGetDeviceCount, (int *count), (count))                                                             \
     X(cudaGetLastError, (void), ())                                                                          \
+    X(cudaGraphRetainUserObject,                                                                             \
+      (cudaGraph_t graph, cudaUserObject_t object, unsigned count, unsigned flags),                          \
+      (graph, object, count, flags))                                                                         \
     X(cudaHostAlloc, (void **pHost, size_t size, unsigned flags), (pHost, size, flags))                      \
     X(cudaMalloc, (void **devPtr, size_t size), (devPtr, size))                                              \
     X(cudaMemcpy2DAsync,                                                                                     \
@@ -56,7 +59,12 @@
     X(cudaStreamQuery, (cudaStream_t stream), (stream))                                                      \
     X(cudaStreamSynchronize, (cudaStream_t stream), (stream))                                                \
     X(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned flags), (stream, event, flags)) \
-    X(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode), (mode))
+    X(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode), (mode))                      \
+    X(cudaUserObjectCreate,                                                                                  \
+      (cudaUserObject_t * object_out, void *ptr, cudaHostFn_t destroy, unsigned initialRefcount,             \
+       unsigned flags),                                                                                      \
+      (object_out, ptr, destroy, initialRefcount, flags))                                                    \
+    X(cudaUserObjectRelease, (cudaUserObject_t object, unsigned count), (object, count))
 
 static struct {
     void *library; /* dlopen's; NULL: not found yet */
@@ -66,6 +74,12 @@ static struct {
     const char *(*error_string)(cudaError_t error);
     /* Each of these is in some versions only. */
     cudaError_t (*properties)(void *properties, int device);
+    cudaError_t (*capture_12)(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                              unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **after,
+                              size_t *count);
+    cudaError_t (*capture_13)(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                              unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **after,
+                              const void **edges, size_t *count);
     cudaError_t (*driver_function)(const char *name, void **function, unsigned long long flags,
                                    enum cudaDriverEntryPointQueryResult *how);
     cudaError_t (*driver_function_by_version)(const char *name, void **function, unsigned version,
@@ -97,7 +111,7 @@ static bool look_up(void *library, const char *name, void *function)
 }
 
 /* NULL: it has every function that there must be; else the name of one that it lacks. */
-static const char *fill(void *library)
+static const char *fill(void *library, int major)
 {
 #define LOOK_UP(name, parameters, arguments) \
     if (!look_up(library, #name, (void *)&runtime.name)) return #name;
@@ -106,6 +120,10 @@ static const char *fill(void *library)
     if (!look_up(library, "cudaGetErrorString", (void *)&runtime.error_string)) return "cudaGetErrorString";
     look_up(library, "cudaGetDriverEntryPoint", (void *)&runtime.driver_function);
     look_up(library, "cudaGetDriverEntryPointByVersion", (void *)&runtime.driver_function_by_version);
+    if (major == MAJOR_MOST)
+        look_up(library, "cudaStreamGetCaptureInfo", (void *)&runtime.capture_13);
+    else
+        look_up(library, "cudaStreamGetCaptureInfo_v2", (void *)&runtime.capture_12);
     if (!look_up(library, "cudaGetDeviceProperties_v2", (void *)&runtime.properties)) /* CUDA 12 */
         look_up(library, "cudaGetDeviceProperties", (void *)&runtime.properties);
     return NULL;
@@ -181,7 +199,7 @@ bool weft__cudart_find(const char **why)
             snprintf(sentence, sizeof sentence,
                      "this process has %s, expected CUDA %d or %d (libcudart.so.%d or .%d)", name,
                      MAJOR_LEAST, MAJOR_MOST, MAJOR_LEAST, MAJOR_MOST);
-        else if ((lacks = fill(library)))
+        else if ((lacks = fill(library, atoi(name + sizeof "libcudart.so." - 1))))
             snprintf(sentence, sizeof sentence, "%s has no %s", name, lacks);
         else
             runtime.library = library;
@@ -216,4 +234,16 @@ cudaError_t weft__cudart_driver_function(const char *name, unsigned version, voi
         error = runtime.driver_function(name, function, cudaEnableDefault, &how);
     if (error != cudaSuccess) cudaGetLastError();
     return error != cudaSuccess || *function ? error : cudaErrorSymbolNotFound;
+}
+
+cudaError_t weft__cudart_capture(cudaStream_t stream, unsigned long long *id, cudaGraph_t *graph)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaError_t error = cudaErrorNotSupported;
+    if (runtime.capture_13)
+        error = runtime.capture_13(stream, &status, id, graph, NULL, NULL, NULL);
+    else if (runtime.capture_12)
+        error = runtime.capture_12(stream, &status, id, graph, NULL, NULL);
+    if (error != cudaSuccess) return error;
+    return status == cudaStreamCaptureStatusActive ? error : cudaErrorStreamCaptureInvalidated;
 }

@@ -135,6 +135,7 @@ void weft__event_give(weft__nccl *nccl, weft__event *event)
     weft__events *events = &nccl->events;
     if (!event) return;
     pthread_mutex_lock(&events->lock);
+    event->capture = NULL;
     event->next = events->spare;
     events->spare = event;
     events->spares++;

@@ -18,6 +18,7 @@ typedef struct weft__event {
     cudaEvent_t cuda;
     struct weft__event *next; /* in the pool; or to be issued, or issued on the same communicator, after it */
     /* The end of a group call: */
+    cudaStream_t capture; /* not recorded: a place on this stream, which is being captured; NULL: it is not */
     weft_backend_work *works; /* what it consists of, by ->next */
     weft__comm *comm;         /* on which it is called, */
     weft__turn turn;          /* with this turn */

@@ -14,6 +14,7 @@
 #include "issue.h"
 
 #include "calls.h"
+#include "graph.h"
 #include "memory.h"
 #include "running.h"
 #include "thread.h"
@@ -316,7 +317,14 @@ void weft__issue_start(weft_backend *backend, weft_backend_work *first)
     weft__nccl *nccl = weft__nccl_of(backend);
     weft__comm *comm = first->comm;
     weft__event *end;
+    bool one;
     weft__thread_settle(nccl);
+    if (weft__graph_of(first, &one)) {
+        finish_chain(nccl, first, WEFT_ERR_STATE,
+                     one ? "its stream is captured into a graph, and it could not be recorded in the call"
+                         : "its stream is captured into a graph, and others that go with it are not");
+        return;
+    }
     if (!comm && !(comm = messages(nccl))) {
         finish_chain(nccl, first, WEFT_ERR_MEMORY, "no stream for a message to oneself");
         return;
@@ -329,6 +337,60 @@ void weft__issue_start(weft_backend *backend, weft_backend_work *first)
     *nccl->waiting_end = end;
     nccl->waiting_end = &end->next;
     issue_waiting(nccl);
+}
+
+/* ---- into a graph, by the caller ---- */
+
+/* It waits for its turn, shortly: what has it is another thread's call that is under way. */
+static bool enter_capture(weft__nccl *nccl, weft__comm *comm, weft_backend_work *first)
+{
+    weft__event *end = weft__comm_doomed(comm) ? NULL : weft__event_take_spare(nccl);
+    if (!end) return false;
+    end_at(end, first, comm);
+    end->pieces = 0; /* of no queue */
+    weft__turn_ask(comm, &end->turn);
+    first->state = end;
+    weft__comm_ref(comm);
+    return true;
+}
+
+/* With the turn.  What NCCL says where it fails. */
+static weft_status record_calls(weft__comm *comm, weft_backend_work *first, cudaStream_t stream, char *text,
+                                size_t bytes)
+{
+    const char *call = "";
+    ncclResult_t result;
+    cudaError_t error = weft__graph_hold(comm, stream);
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        snprintf(text, bytes, "holding a communicator by a graph: CUDA says \"%s\"",
+                 cudaGetErrorString(error));
+        return WEFT_ERR_SYSTEM;
+    }
+    comm->capture = stream;
+    result = group(comm, first, &call);
+    comm->capture = NULL;
+    if (weft__comm_doomed(comm)) {
+        snprintf(text, bytes, "it was stopped while it was recorded");
+        return WEFT_ERR_BROKEN;
+    }
+    return result == ncclSuccess ? WEFT_OK : weft__comm_error(call, result, text, bytes);
+}
+
+/* With the turn, which is given back.  Nothing has begun on a device: it is over. */
+static bool record(weft__comm *comm, weft__event *end)
+{
+    weft_backend_work *first = end->works;
+    char text[WEFT__NCCL_SENTENCE] = "";
+    bool one;
+    cudaStream_t stream = weft__graph_of(first, &one);
+    weft_status status = record_calls(comm, first, stream, text, sizeof text);
+    weft__turn_give(comm, &end->turn);
+    weft__event_give(comm->nccl, end);
+    for (weft_backend_work *work = first; work && status == WEFT_OK; work = work->next)
+        comm->nccl->table->issued(work);
+    finish_chain(comm->nccl, first, status, status == WEFT_OK ? NULL : text);
+    return status == WEFT_OK;
 }
 
 /* ---- by the caller ---- */
@@ -345,6 +407,9 @@ bool weft__issue_enter(weft_backend *backend, weft_backend_work *first)
     weft__nccl *nccl = weft__nccl_of(backend);
     weft__comm *comm = first->comm;
     weft__event *end;
+    bool one;
+    if (WEFT__UNLIKELY(weft__graph_of(first, &one) != NULL))
+        return one && !has_message(first) && enter_capture(nccl, comm, first);
     if (weft__comm_doomed(comm) || has_message(first) || !weft__known_has(comm->known, first)) return false;
     end = weft__event_take_spare(nccl);
     if (!end) return false;
@@ -365,12 +430,12 @@ void weft__issue_entered(weft_backend *backend, weft_backend_work *first)
     weft__event *end = first->state;
     weft__comm *comm = end->comm;
     int device = -1;
-    bool issued = false;
+    bool issued = false, one;
     (void)backend;
     first->state = NULL;
     cudaGetDevice(&device);
     if (weft__turn_take(comm, &end->turn, WEFT__NCCL_NEVER)) {
-        issued = carry_out(comm, end);
+        issued = weft__graph_of(end->works, &one) ? record(comm, end) : carry_out(comm, end);
     } else {
         weft__pieces_taken(comm, end->pieces);
         issue_refuse(comm, end);

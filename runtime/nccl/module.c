@@ -111,6 +111,7 @@ static const weft_backend slots = {
     .owns = weft__device_owns,
     .check = weft__types_check,
     .mark = weft__device_mark,
+    .captures = weft__device_captures,
     .unmark = weft__device_unmark,
     .order = weft__running_order,
     .open = weft__comm_open,
@@ -236,11 +237,25 @@ static bool outwait(weft__nccl *nccl)
     return ended && weft__list_empty(&nccl->comms);
 }
 
+/* Is each one that is left held by a graph? */
+static bool in_graphs(weft__nccl *nccl)
+{
+    bool all = true;
+    pthread_mutex_lock(&nccl->lock);
+    WEFT__LIST_EACH(&nccl->comms, at)
+    {
+        all = all && atomic_load(&WEFT__LIST_ENTRY(at, weft__comm, link)->graphs);
+    }
+    pthread_mutex_unlock(&nccl->lock);
+    return all;
+}
+
 static void close_backend(weft_backend *backend)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     if (!nccl->probe && !outwait(nccl)) {
-        weft__nccl_log(nccl, 1, "a communicator of device %d hangs and is left behind", backend->device);
+        weft__nccl_log(nccl, 1, "a communicator of device %d %s and is left behind", backend->device,
+                       in_graphs(nccl) ? "is held by a graph, with which it ends," : "hangs");
         return;
     }
     weft__at_exit_remove(nccl);

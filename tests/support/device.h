@@ -26,6 +26,9 @@
     X(int, cudaEventRecord, (void *event, void *stream))                                        \
     X(int, cudaStreamBeginCapture, (void *stream, int mode))                                    \
     X(int, cudaStreamEndCapture, (void *stream, void **graph))                                  \
+    X(int, cudaGraphInstantiate, (void **exec, void *graph, unsigned long long flags))          \
+    X(int, cudaGraphLaunch, (void *exec, void *stream))                                         \
+    X(int, cudaGraphExecDestroy, (void *exec))                                                  \
     X(int, cudaGraphDestroy, (void *graph))                                                     \
     X(int, cudaLaunchHostFunc, (void *stream, void (*call)(void *), void *arg))                 \
     X(const char *, cudaGetErrorString, (int error))

@@ -1,0 +1,10 @@
+/* graph.h - operations that are recorded in a graph while their stream is captured, by the caller's thread. */
+#ifndef WEFT_NCCL_GRAPH_H
+#define WEFT_NCCL_GRAPH_H
+#include "communicator.h"
+
+/* Are these recorded?  False: none is.  *one: all of them are, on one stream. */
+cudaStream_t weft__graph_of(const weft_backend_work *first, bool *one);
+/* With the turn: the graph that the stream is being captured into holds the communicator from here on. */
+cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream);
+#endif
