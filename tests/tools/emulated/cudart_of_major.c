@@ -46,6 +46,7 @@ UNUSED(cudaFree)
 UNUSED(cudaFreeHost)
 UNUSED(cudaGetDevice)
 UNUSED(cudaGetLastError)
+UNUSED(cudaGraphRetainUserObject)
 UNUSED(cudaHostAlloc)
 UNUSED(cudaMalloc)
 UNUSED(cudaMemcpy2DAsync)
@@ -62,6 +63,8 @@ UNUSED(cudaStreamWaitEvent)
 #ifndef WITHOUT_ONE
 UNUSED(cudaThreadExchangeStreamCaptureMode)
 #endif
+UNUSED(cudaUserObjectCreate)
+UNUSED(cudaUserObjectRelease)
 
 const char *cudaGetErrorString(int error);
 const char *cudaGetErrorString(int error)
