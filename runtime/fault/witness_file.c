@@ -230,11 +230,15 @@ static weft_status link_as(const weft__witness_place *p, record *r, const char *
     return status;
 }
 
-/* PATH first: who links a generation behind that finds PATH gone, and has no answer. */
-static void remove_files(const weft__witness_place *p, uint32_t last)
+/* PATH first: who links a generation behind that finds PATH gone, and has no answer.  Where it may stay, or come back behind
+ * a loss of power, all others stay: without them PATH says that nothing was promised, to a rank that needs it yet. */
+static weft_status remove_files(const weft__witness_place *p, uint32_t last)
 {
     file_name name;
-    unlink(p->path);
+    weft_status status;
+    if (unlink(p->path) && errno != ENOENT) return fail_with(p, "it cannot be removed");
+    status = sync_directory(p);
+    if (status != WEFT_OK) return status;
     for (uint32_t i = last; i > 0; i--) {
         generation_name(p, i, name);
         unlink(name);
@@ -243,6 +247,7 @@ static void remove_files(const weft__witness_place *p, uint32_t last)
         mark_name(p, i, name);
         unlink(name);
     }
+    return WEFT_OK;
 }
 
 /* ---- what is asked of it ---- */
@@ -353,7 +358,7 @@ weft_status weft__witness_leave(const weft__witness_place *p, const unsigned cha
     if (fd < 0) return fail_with(p, "that this rank leaves cannot be written beside it");
     close(fd);
     status = load_last(p, &r);
-    if (status == WEFT_OK && !is_needed(p, &r, gone)) remove_files(p, r.generation);
+    if (status == WEFT_OK && !is_needed(p, &r, gone)) status = remove_files(p, r.generation);
     if (access(p->path, F_OK)) unlink(mark); /* somebody has removed it meanwhile */
     return status;
 }
@@ -361,5 +366,5 @@ weft_status weft__witness_leave(const weft__witness_place *p, const unsigned cha
 void weft__witness_remove(const weft__witness_place *p)
 {
     record r;
-    if (load_last(p, &r) == WEFT_OK) remove_files(p, r.generation);
+    if (load_last(p, &r) == WEFT_OK) (void)remove_files(p, r.generation);
 }

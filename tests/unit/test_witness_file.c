@@ -1,6 +1,6 @@
 /* test_witness_file.c - the witness of a job in files: what it has promised is kept, by whomever it is asked and whoever is
  * first; one that is damaged, has gone, is another run's or cannot be written answers nothing; and it goes with the last
- * rank.  link and fsync are this program's, which lets others in between, has a server's answer lost and disks fail. */
+ * rank.  link, unlink and fsync are this program's, which lets others in between, has a server's answer lost and disks fail. */
 #include "clock.h"
 #include "rank_set.h"
 #include "witness_file.h"
@@ -35,6 +35,7 @@ static weft__witness_place place;
 static void (*before_link)(void); /* once: what others do while whoever asks stands still */
 static bool link_answer_is_lost, folders_fail;
 static int folders_synced;
+static const char *stays; /* a file that is not removed, once, as where a server does not answer in time */
 
 int link(const char *from, const char *to)
 {
@@ -45,6 +46,14 @@ int link(const char *from, const char *to)
     if (!link_answer_is_lost) return 0;
     link_answer_is_lost = false;
     errno = EEXIST;
+    return -1;
+}
+
+int unlink(const char *name)
+{
+    if (!stays || strcmp(name, stays) != 0) return unlinkat(AT_FDCWD, name, 0);
+    stays = NULL;
+    errno = EIO;
     return -1;
 }
 
@@ -113,6 +122,7 @@ static int close_folder(void **state)
 {
     (void)state;
     before_link = NULL;
+    stays = NULL;
     link_answer_is_lost = folders_fail = false;
     (void)empty_folder();
     return rmdir(folder);
@@ -499,6 +509,26 @@ static void test_who_needs_it(void **state)
     assert_int_equal(empty_folder(), 0);
 }
 
+/* Else who needs it yet would read that nothing has been promised, and both halves go on. */
+static void test_one_that_cannot_be_removed(void **state)
+{
+    unsigned char gone[WEFT__ACCEPTOR_SET_BYTES] = {0};
+    weft__view_message m;
+    unsigned char ranks;
+    (void)state;
+    (void)ask(word(WEFT__VIEW_ACCEPT, 5, 3), &m, &ranks);
+    for (int i = 1; i < RANKS; i++) weft__set_add(gone, i);
+    stays = place.path;
+    assert_int_equal(leave(0, gone), WEFT_ERR_SYSTEM);
+    assert_non_null(strstr(weft_last_error(), "it cannot be removed: Input/output error"));
+    assert_null(stays);
+    assert_true(is_there(0));
+    assert_int_equal(others_ask(1, word(WEFT__VIEW_ACCEPT, 4, 12)), WEFT__VIEW_PROMISE); /* of 5 */
+    folders_fail = true; /* it has gone, and may be there again behind a loss of power */
+    assert_int_equal(leave(0, gone), WEFT_ERR_SYSTEM);
+    assert_int_equal(last_generation(), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -520,6 +550,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_where_nothing_can_be_written, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(test_what_the_variable_may_say, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(test_who_needs_it, open_folder, close_folder),
+        cmocka_unit_test_setup_teardown(test_one_that_cannot_be_removed, open_folder, close_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
