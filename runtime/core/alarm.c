@@ -78,10 +78,20 @@ void weft__alarm_tick(weft_context *ctx)
     if (!atomic_load(&ctx->ticking)) weft__alarm_wake();
 }
 
-void weft__alarm_dump(weft_context *ctx, const char *why)
+bool weft__alarm_dump_soon(weft_context *ctx, const char *why)
 {
-    if (!ctx->record.ops || !weft__dumping_to(ctx, WEFT__DUMPING_NOT, WEFT__DUMPING_ASKING)) return;
+    if (!ctx->record.ops || !weft__dumping_to(ctx, WEFT__DUMPING_NOT, WEFT__DUMPING_ASKING)) return false;
     snprintf(ctx->dumping.why, sizeof ctx->dumping.why, "%.255s", why);
+    return true;
+}
+
+void weft__alarm_dump_now(weft_context *ctx)
+{
     weft__dumping_to(ctx, WEFT__DUMPING_ASKING, WEFT__DUMPING_ASKED);
     weft__alarm_wake();
+}
+
+void weft__alarm_dump(weft_context *ctx, const char *why)
+{
+    if (weft__alarm_dump_soon(ctx, why)) weft__alarm_dump_now(ctx);
 }

@@ -190,6 +190,7 @@ bool weft__group_is_aborted(const weft_group *group)
 void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
 {
     weft_request *req;
+    bool first;
     WEFT__ASSERT(weft__holds_engine(group->ctx));
     WEFT__ASSERT(weft__is_failure(v->cause) && v->culprit >= -1 && v->culprit < group->ctx->world_size,
                  v->cause, v->culprit);
@@ -201,9 +202,10 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     group->broken_number = v->number;
     group->culprit = v->culprit;
     snprintf(group->why, sizeof group->why, "%s", v->why);
-    /* Before anybody sees it broken: who asks why is told where it is recorded. */
-    if (v->cause != WEFT_ERR_CANCELLED) weft__alarm_dump(group->ctx, v->why);
+    /* Before anybody sees it broken: who asks why is told where it is recorded; and there it is broken too. */
+    first = v->cause != WEFT_ERR_CANCELLED && weft__alarm_dump_soon(group->ctx, v->why);
     weft__group_to(group, WEFT__BROKEN);
+    if (first) weft__alarm_dump_now(group->ctx);
     group->repeated = group->ctx->aborting; /* the goodbye says it, and who */
     if (tell && group->size > 1) tell_all(group, v);
     WEFT__EACH_PROTOCOL(group->ctx, p)

@@ -109,6 +109,7 @@ static void death(job_rank *me)
     CHECK_TEXT(dump_behind(weft_last_error(), begun), name);
     CHECK_STATUS(WEFT_ERR_PEER, weft_group_status(me->world));
     CHECK_TEXT(dump_behind(weft_last_error(), begun), name);
+    CHECK_TEXT(dump_behind(weft_last_error(), begun), "\"state\":\"broken\"");
     job_leave(me);
 }
 
