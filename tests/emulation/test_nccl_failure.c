@@ -69,8 +69,10 @@ static void abort_ends_a_kernel(job_rank *me)
     CUDA(cudaStreamDestroy(stream));
 }
 
+/* It ends, but over what is freed: that is told, as the revoke would let it out before. */
 static void abort_ends_a_group_end(job_rank *me)
 {
+    job_setenv(me, "CUDA_EMULATION_MISUSE", "report");
     call c = {.comm = new_comm(me), .device = me->rank, .stream = new_stream(me)};
 
     c.buffer = to_device(NULL, sizeof *c.buffer);
@@ -80,6 +82,8 @@ static void abort_ends_a_group_end(job_rank *me)
     NCCL(ncclCommAbort(c.comm));
     CHECK(ends(&c, JOB_WAIT_MS));
     NCCL_IS(c.result, ncclInternalError);
+    CHECK_INT(emu_misuses(), NCCL_VERSION_CODE >= 22800);
+    if (emu_misuses()) CHECK_TEXT(emu_last_misuse(), "is freed under a thread that is inside ncclAllReduce");
     pthread_join(thread, NULL);
     CUDA(cudaStreamQuery(c.stream)); /* nothing was launched */
     emu_script(NULL);
@@ -90,6 +94,7 @@ static void abort_ends_a_group_end(job_rank *me)
 /* The abort returns; the thread stays inside. */
 static void what_is_stuck_stays(job_rank *me)
 {
+    job_setenv(me, "CUDA_EMULATION_MISUSE", "report");
     call c = {.comm = new_comm(me), .device = me->rank, .stream = new_stream(me)};
 
     c.buffer = to_device(NULL, sizeof *c.buffer);
@@ -357,10 +362,11 @@ int main(int argc, char **argv)
         JOB_TEST("abort ends a kernel", .ranks = 2, .bare = true, .body = abort_ends_a_kernel),
         JOB_TEST("abort ends a group call's end", .ranks = 2, .bare = true, .processes = true,
                  .body = abort_ends_a_group_end),
-        JOB_TEST("abort ends the end of a lone rank", .ranks = 1, .bare = true,
+        JOB_TEST("abort ends the end of a lone rank", .ranks = 1, .bare = true, .processes = true,
                  .body = abort_ends_a_group_end),
         JOB_TEST("abort waits for the device", .ranks = 1, .bare = true, .body = abort_waits_for_the_device),
-        JOB_TEST("what is stuck stays", .ranks = 1, .bare = true, .body = what_is_stuck_stays),
+        JOB_TEST("what is stuck stays", .ranks = 1, .bare = true, .processes = true,
+                 .body = what_is_stuck_stays),
         JOB_TEST("a hang in init", .ranks = 3, .bare = true, .body = a_hang_in_init),
         JOB_TEST("a hang in the background", .ranks = 2, .bare = true, .body = a_hang_in_the_background),
         JOB_TEST("a split that not all join", .ranks = 2, .bare = true, .body = a_split_that_not_all_join),

@@ -212,6 +212,11 @@ void comm_unclaim(ncclComm_t comm)
     atomic_store(&comm->holder, 0);
 }
 
+const char *comm_other_inside(ncclComm_t comm)
+{
+    return atomic_load(&comm->holder) && !is_inside(comm) ? atomic_load(&comm->held_for) : NULL;
+}
+
 void comm_end(ncclComm_t comm)
 {
     if (!comm->in_group) comm_unclaim(comm);

@@ -99,6 +99,7 @@ ncclResult_t comm_begin(ncclComm_t comm, const char *function);
 ncclResult_t comm_claim(ncclComm_t comm, const char *function); /* that part alone */
 void comm_end(ncclComm_t comm); /* gives it back, unless a group call has it: that gives it back at its end */
 void comm_unclaim(ncclComm_t comm);
+const char *comm_other_inside(ncclComm_t comm); /* the call that another thread is in; NULL: none is */
 ncclResult_t comm_enter(ncclComm_t comm, const char *function); /* only the script; comm may be NULL */
 
 void comm_failed(ncclComm_t comm, ncclResult_t result, const char *why); /* asynchronously; the first stays */

@@ -12,6 +12,7 @@
 #include "alias.h"
 #include "buffer.h"
 #include "group.h"
+#include "version.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -146,6 +147,17 @@ ALIAS(ncclCommDestroy)
 
 /* ---- abort ------------------------------------------------------------------------------------------ */
 
+/* A call that blocks comes out of NCCL while the abort frees what it works on, unless graphs hold that up.  Where there is a
+ * revoke it could have been let out before. */
+static void check_caller(ncclComm_t comm, comm_state before)
+{
+    const char *there = comm_other_inside(comm);
+
+    if (before == COMM_READY && comm->blocking && there && version_shown() >= 22800 && !comm_in_graphs(comm))
+        emu_misuse("ncclCommAbort: %s, rank %d, is freed under a thread that is inside %s", comm->name,
+                   comm->rank, there);
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     ncclResult_t result = comm_enter(NULL, "ncclCommAbort");
@@ -155,6 +167,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     result = comm_check(comm, "ncclCommAbort");
     if (result) return result;
     before = atomic_exchange(&comm->state, COMM_ABORTED);
+    check_caller(comm, before);
     if (atomic_load(&comm->askers))
         emu_misuse("ncclCommAbort: %s, rank %d, is aborted while a thread is inside ncclCommGetAsyncError",
                    comm->name, comm->rank);
