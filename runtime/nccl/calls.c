@@ -15,6 +15,7 @@
 struct operation {
     const weft__symbols *newer;
     ncclComm_t comm;
+    bool *called; /* set where a call is made of it */
     cudaStream_t stream;
     void *scratch;
     const weft_backend_operation *op;
@@ -24,6 +25,13 @@ struct operation {
 };
 
 typedef ncclResult_t calls_fn(const struct operation *o);
+
+/* The communicator, for a call that moves something. */
+static ncclComm_t called(const struct operation *o)
+{
+    *o->called = true;
+    return o->comm;
+}
 
 /* NCCL's elements in so many of ours. */
 static size_t parts(const struct operation *o, size_t elements)
@@ -64,13 +72,15 @@ static weft__span whole(const struct operation *o)
 static ncclResult_t send(const struct operation *o, weft__span of, int peer)
 {
     if (!of.length) return ncclSuccess;
-    return ncclSend(at(o, o->op->in, of.start), parts(o, of.length), o->type.type, peer, o->comm, o->stream);
+    return ncclSend(at(o, o->op->in, of.start), parts(o, of.length), o->type.type, peer, called(o),
+                    o->stream);
 }
 
 static ncclResult_t calls_receive(const struct operation *o, weft__span to, int peer)
 {
     if (!to.length) return ncclSuccess;
-    return ncclRecv(at(o, o->op->out, to.start), parts(o, to.length), o->type.type, peer, o->comm, o->stream);
+    return ncclRecv(at(o, o->op->out, to.start), parts(o, to.length), o->type.type, peer, called(o),
+                    o->stream);
 }
 
 static ncclResult_t isend(const struct operation *o)
@@ -93,18 +103,18 @@ static ncclResult_t send_recv(const struct operation *o)
 
 static ncclResult_t barrier(const struct operation *o)
 {
-    return ncclAllReduce(o->scratch, o->scratch, 1, ncclUint8, ncclSum, o->comm, o->stream);
+    return ncclAllReduce(o->scratch, o->scratch, 1, ncclUint8, ncclSum, called(o), o->stream);
 }
 
 static ncclResult_t broadcast(const struct operation *o)
 {
-    return ncclBroadcast(o->op->out, o->op->out, parts(o, o->op->count), o->type.type, o->op->root, o->comm,
+    return ncclBroadcast(o->op->out, o->op->out, parts(o, o->op->count), o->type.type, o->op->root, called(o),
                          o->stream);
 }
 
 static ncclResult_t all_gather(const struct operation *o)
 {
-    return ncclAllGather(o->op->in, o->op->out, parts(o, o->op->count), o->type.type, o->comm, o->stream);
+    return ncclAllGather(o->op->in, o->op->out, parts(o, o->op->count), o->type.type, called(o), o->stream);
 }
 
 static ncclResult_t reduce_calls(const struct operation *o, ncclRedOp_t reduction)
@@ -114,18 +124,18 @@ static ncclResult_t reduce_calls(const struct operation *o, ncclRedOp_t reductio
     ncclResult_t result = ncclSuccess;
     switch (op->kind) {
     case WEFT_BACKEND_REDUCE:
-        return ncclReduce(op->in, op->out, count, o->type.type, reduction, op->root, o->comm, o->stream);
+        return ncclReduce(op->in, op->out, count, o->type.type, reduction, op->root, called(o), o->stream);
     case WEFT_BACKEND_ALL_REDUCE:
-        return ncclAllReduce(op->in, op->out, count, o->type.type, reduction, o->comm, o->stream);
+        return ncclAllReduce(op->in, op->out, count, o->type.type, reduction, called(o), o->stream);
     case WEFT_BACKEND_REDUCE_SCATTER:
-        return ncclReduceScatter(op->in, op->out, count, o->type.type, reduction, o->comm, o->stream);
+        return ncclReduceScatter(op->in, op->out, count, o->type.type, reduction, called(o), o->stream);
     default: break;
     }
     for (int rank = 0; rank < o->size && result == ncclSuccess; rank++) {
         weft__span of = in_block(o, rank);
         if (of.length)
             result = ncclReduce(at(o, op->in, of.start), op->out, parts(o, of.length), o->type.type,
-                                reduction, rank, o->comm, o->stream);
+                                reduction, rank, called(o), o->stream);
     }
     return result;
 }
@@ -152,7 +162,7 @@ static ncclResult_t all_gather_v(const struct operation *o)
         void *out = to.length ? at(o, o->op->out, to.start) : NULL;
         if (to.length)
             result = ncclBroadcast(rank == o->rank ? o->op->in : out, out, parts(o, to.length), o->type.type,
-                                   rank, o->comm, o->stream);
+                                   rank, called(o), o->stream);
     }
     return result;
 }
@@ -174,7 +184,7 @@ static ncclResult_t calls_gather(const struct operation *o)
     bool root = o->rank == op->root;
     if (o->newer->gather && !op->uneven)
         return o->newer->gather(op->in, root ? op->out : at(o, op->in, 0), parts(o, op->count), o->type.type,
-                                op->root, o->comm, o->stream);
+                                op->root, called(o), o->stream);
     if (!root) return send(o, whole(o), op->root);
     for (int rank = 0; rank < o->size && result == ncclSuccess; rank++)
         result = rank == o->rank ? calls_keep(o, whole(o), out_block(o, rank))
@@ -189,7 +199,7 @@ static ncclResult_t scatter(const struct operation *o)
     bool root = o->rank == op->root;
     if (o->newer->scatter && !op->uneven)
         return o->newer->scatter(root ? op->in : op->out, op->out, parts(o, op->count), o->type.type,
-                                 op->root, o->comm, o->stream);
+                                 op->root, called(o), o->stream);
     if (!root) return calls_receive(o, whole(o), op->root);
     for (int rank = 0; rank < o->size && result == ncclSuccess; rank++)
         result =
@@ -202,7 +212,7 @@ static ncclResult_t all_to_all(const struct operation *o)
     const weft_backend_operation *op = o->op;
     ncclResult_t result = ncclSuccess;
     if (o->newer->all_to_all && !op->uneven)
-        return o->newer->all_to_all(op->in, op->out, parts(o, op->count), o->type.type, o->comm, o->stream);
+        return o->newer->all_to_all(op->in, op->out, parts(o, op->count), o->type.type, called(o), o->stream);
     for (int rank = 0; rank < o->size && result == ncclSuccess; rank++) {
         result = send(o, in_block(o, rank), rank);
         if (result == ncclSuccess) result = calls_receive(o, out_block(o, rank), rank);
@@ -243,6 +253,7 @@ ncclResult_t weft__calls_make(weft__comm *comm, const weft_backend_work *work)
     const weft_backend_operation *op = &work->op;
     struct operation o = {.newer = &comm->nccl->newer,
                           .comm = comm->handle,
+                          .called = &comm->called,
                           .stream = comm->capture ? comm->capture : comm->stream,
                           .scratch = comm->scratch,
                           .op = op,

@@ -6,6 +6,7 @@
  * hangs, so that works which that call was to issue end though the device is busy.  Fails: an abort that hangs keeps its
  * thread; its works are never finished then, and the runtime gives the device up. */
 #include "communicator.h"
+#include "graph.h"
 #include "memory.h"
 #include "registered.h"
 #include "thread.h"
@@ -64,12 +65,13 @@ static bool revoke(weft__comm *comm)
 
 /* Lock held, and let go in between.  Is there a call that the abort would free the communicator under, or whose works
  * would have to wait with it for all that the device does?  Not of those that share resources, which stop together; nor of
- * what graphs hold, for after a revoke the abort would not wait until they are gone, and free what they launch. */
+ * what NCCL has recorded in graphs, for after a revoke the abort would not wait until they are gone, and free what they
+ * launch. */
 static bool has_to_let_out(weft__comm *comm)
 {
     bool begun = comm->entered;
     if (!comm->was_ready || !comm->handle || !comm->nccl->newer.revoke || comm->nccl->share) return false;
-    if (atomic_load(&comm->graphs)) return false;
+    if (comm->recorded) return false;
     if (begun || comm->lent) return begun;
     pthread_mutex_unlock(&comm->lock);
     begun = has_begun(comm);
@@ -87,11 +89,11 @@ static void abort_handle(const weft__comm *comm, ncclComm_t handle)
 
 /* Lock held, and let go in between.  The program has the handle, and may be inside a call of it, which an abort would free
  * it under.  Revoked, it stays until it is buried, when the program has let go of its group.  What has windows, or memory
- * that is registered with it, is aborted all the same: who frees that relies on it; so is what graphs hold, where the abort
- * frees nothing before they are gone. */
+ * that is registered with it, is aborted all the same: who frees that relies on it; so is what NCCL has recorded in graphs,
+ * where the abort frees nothing before they are gone. */
 static bool keeps_handle(weft__comm *comm)
 {
-    bool keeps = comm->lent && comm->handle && comm->nccl->newer.revoke && !atomic_load(&comm->graphs);
+    bool keeps = comm->lent && comm->handle && comm->nccl->newer.revoke && !comm->recorded;
     pthread_mutex_unlock(&comm->lock);
     keeps = keeps && !weft__memory_has_window(comm) && !weft__registered_any(comm);
     pthread_mutex_lock(&comm->lock);
@@ -127,6 +129,8 @@ static void abort_when_left(void *arg)
     keeps = keeps_handle(comm);
     revoked = (keeps || has_to_let_out(comm)) && revoke(comm);
     if (revoked) ending_to(comm, WEFT__COMM_QUIET);
+    /* Who was let out may have recorded something before, which the abort of what is revoked does not wait for. */
+    if (revoked && !keeps) weft__graph_outwait(comm);
     pthread_mutex_unlock(&comm->lock);
     if (!keeps || !revoked) abort_handles(comm);
     pthread_mutex_lock(&comm->lock);

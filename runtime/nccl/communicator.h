@@ -30,8 +30,10 @@
  * and the handle ends when it is buried.
  *
  * Graphs: what is issued on a stream that is being captured is recorded in its graph, by the caller.  The graph holds the
- * communicator by a user object, until it and all that was instantiated from it are gone (graph.c); NCCL ends none
- * before that: an abort stops what runs, and then waits.  It is not revoked, for after that the abort would not wait.
+ * communicator by a user object, until it and all that was instantiated from it are gone (graph.c).  NCCL counts those
+ * graphs in which it has recorded something, and ends none before they are gone: an abort stops what runs, and then
+ * waits.  It is not revoked, for after that the abort would not wait.  While NCCL counts none, an abort would free it
+ * under a call that is about to record the first: it is revoked, and the module waits for the graphs before the abort.
  *
  * Who holds the struct: the runtime, from open to drop; graphs; each thread of the module that works on it; the
  * progress thread while it is in nccl->running, and inside start.  The last one to let go sends a thread to
@@ -59,6 +61,8 @@ typedef enum weft__turn_state {
     WEFT__TURN_TAKEN,
     WEFT__TURN_REFUSED /* the communicator is doomed; the turn is given back */
 } weft__turn_state;
+
+typedef struct weft__hold weft__hold; /* graph.c */
 
 struct weft_backend_comm {
     weft__nccl *nccl;
@@ -88,19 +92,21 @@ struct weft_backend_comm {
     _Atomic int64_t found_ns;
     weft_status found; /* what NCCL said */
     char found_why[WEFT__NCCL_SENTENCE];
-    atomic_uint graphs;    /* captures of which it has recorded a part, and whose graphs are not gone */
-    bool lent;             /* to the program, which may be inside a call of it at any time */
+    atomic_uint graphs; /* that hold the struct, one a capture, from before NCCL is called; under the lock */
+    unsigned recorded;  /* of these, the ones for which NCCL has recorded something */
+    weft__hold *hold;   /* what the last capture's graph holds; NULL: it is gone */
+    bool lent;          /* to the program, which may be inside a call of it at any time */
     weft__list registered; /* memory of the program's: registered.c */
 
     /* Who has the turn: */
     _Atomic(const char *) call; /* the function that it is inside; NULL: none */
     _Atomic int64_t call_since_ns;
-    ncclComm_t born;             /* where NCCL writes the handle */
-    ncclComm_t part;             /* and that of the part whose calls block */
-    bool unwritten;              /* it was doomed before NCCL had written that */
-    unsigned long long captured; /* the last capture that has recorded something of it */
-    cudaStream_t capture;        /* what is called is recorded there; NULL: it goes to stream */
-    bool at_root;                /* NCCL is asked how far it is with the root */
+    ncclComm_t born;      /* where NCCL writes the handle */
+    ncclComm_t part;      /* and that of the part whose calls block */
+    bool unwritten;       /* it was doomed before NCCL had written that */
+    bool called;          /* NCCL was asked for something in the group call; whoever looks lowers it before */
+    cudaStream_t capture; /* what is called is recorded there; NULL: it goes to stream */
+    bool at_root;         /* NCCL is asked how far it is with the root */
 
     /* From READY on: */
     cudaStream_t stream;

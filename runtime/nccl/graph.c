@@ -7,6 +7,8 @@
 
 #include "cudart.h"
 
+#include <stdlib.h>
+
 cudaStream_t weft__graph_of(const weft_backend_work *first, bool *one)
 {
     const weft__event *mark = first->marker;
@@ -24,11 +26,47 @@ cudaStream_t weft__graph_of(const weft_backend_work *first, bool *one)
     return stream;
 }
 
+/* What one graph has of a communicator. */
+struct weft__hold {
+    weft__comm *comm;
+    unsigned long long capture;
+    bool recorded; /* under the communicator's lock */
+};
+
 static void let_go(void *arg)
 {
-    weft__comm *comm = arg;
+    weft__hold *hold = arg;
+    weft__comm *comm = hold->comm;
+    pthread_mutex_lock(&comm->lock);
     atomic_fetch_sub(&comm->graphs, 1);
+    comm->recorded -= hold->recorded;
+    if (comm->hold == hold) comm->hold = NULL;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+    free(hold);
     weft__comm_unref(comm);
+}
+
+static weft__hold *hold_make(weft__comm *comm, unsigned long long capture)
+{
+    weft__hold *hold = malloc(sizeof *hold);
+    if (!hold) return NULL;
+    *hold = (weft__hold){.comm = comm, .capture = capture};
+    weft__comm_ref(comm);
+    pthread_mutex_lock(&comm->lock);
+    atomic_fetch_add(&comm->graphs, 1);
+    pthread_mutex_unlock(&comm->lock);
+    return hold;
+}
+
+/* Does the graph of this capture hold it already? */
+static bool is_held(weft__comm *comm, unsigned long long capture)
+{
+    bool held;
+    pthread_mutex_lock(&comm->lock);
+    held = comm->hold && comm->hold->capture == capture;
+    pthread_mutex_unlock(&comm->lock);
+    return held;
 }
 
 cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream)
@@ -36,14 +74,38 @@ cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream)
     unsigned long long capture = 0;
     cudaGraph_t graph = NULL;
     cudaUserObject_t object;
+    weft__hold *hold;
     cudaError_t error = weft__cudart_capture(stream, &capture, &graph);
-    if (error != cudaSuccess || (atomic_load(&comm->graphs) && comm->captured == capture)) return error;
-    error = cudaUserObjectCreate(&object, comm, let_go, 1, cudaUserObjectNoDestructorSync);
-    if (error != cudaSuccess) return error;
-    weft__comm_ref(comm);
-    atomic_fetch_add(&comm->graphs, 1);
-    comm->captured = capture;
+    if (error != cudaSuccess || is_held(comm, capture)) return error;
+    hold = hold_make(comm, capture);
+    if (!hold) return cudaErrorMemoryAllocation;
+    error = cudaUserObjectCreate(&object, hold, let_go, 1, cudaUserObjectNoDestructorSync);
+    if (error != cudaSuccess) {
+        let_go(hold);
+        return error;
+    }
     error = cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
-    if (error != cudaSuccess) cudaUserObjectRelease(object, 1);
-    return error;
+    if (error != cudaSuccess) {
+        cudaUserObjectRelease(object, 1);
+        return error;
+    }
+    pthread_mutex_lock(&comm->lock);
+    comm->hold = hold; /* nobody ends a capture that a call records in */
+    pthread_mutex_unlock(&comm->lock);
+    return cudaSuccess;
+}
+
+void weft__graph_recorded(weft__comm *comm)
+{
+    pthread_mutex_lock(&comm->lock);
+    if (comm->hold && !comm->hold->recorded) {
+        comm->hold->recorded = true;
+        comm->recorded++;
+    }
+    pthread_mutex_unlock(&comm->lock);
+}
+
+void weft__graph_outwait(weft__comm *comm)
+{
+    while (atomic_load(&comm->graphs)) weft__nccl_cond_wait(&comm->changed, &comm->lock, WEFT__NCCL_NEVER);
 }

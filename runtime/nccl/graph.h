@@ -7,4 +7,8 @@
 cudaStream_t weft__graph_of(const weft_backend_work *first, bool *one);
 /* With the turn: the graph that the stream is being captured into holds the communicator from here on. */
 cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream);
+/* With the turn, after it: NCCL has recorded something in that graph, and counts it. */
+void weft__graph_recorded(weft__comm *comm);
+/* The communicator's lock held: until no graph holds it. */
+void weft__graph_outwait(weft__comm *comm);
 #endif

@@ -368,8 +368,10 @@ static weft_status record_calls(weft__comm *comm, weft_backend_work *first, cuda
         return WEFT_ERR_SYSTEM;
     }
     comm->capture = stream;
+    comm->called = false;
     result = group(comm, first, &call);
     comm->capture = NULL;
+    if (result == ncclSuccess && comm->called) weft__graph_recorded(comm);
     if (weft__comm_doomed(comm)) {
         snprintf(text, bytes, "it was stopped while it was recorded");
         return WEFT_ERR_BROKEN;

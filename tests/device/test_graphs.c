@@ -301,6 +301,68 @@ static void a_call_that_hangs(job_rank *me)
     job_meet(me);
 }
 
+/* One rank's call comes to no end, and the group breaks.  What is captured has agreed before the call, and is over on the
+ * other rank. */
+static void hang(job_rank *me, weft_group *group, const chain *c, void *stream)
+{
+    enum { ODD = 1 };
+    weft_status expected = stream && me->rank != ODD ? WEFT_OK : WEFT_ERR_TIMEOUT;
+    const weft_call call = {.stream = stream, .timeout_ms = job_short_ms()};
+    weft_request *req = NULL;
+    job_meet(me);
+    if (me->rank == ODD) device()->emu_script("ncclGroupEnd@1=hang");
+    CHECK_OK(weft_all_reduce(group, c->in, c->sum, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
+    WAIT_STATUS(expected, req);
+    weft_release(req);
+    CHECK(job_await_break(group, job_short_ms() + job_late_ms()) < 0);
+    if (me->rank == ODD) device()->emu_script(NULL);
+}
+
+/* The first that a graph is to hold of a communicator, or all that it holds are operations without elements: so far NCCL
+ * knows of no graph, and its abort would not wait.  It may not free anything under the caller, who is let out before, nor
+ * before the graph is gone, for nobody knows how far the call has come. */
+static void hangs_before_it_is_held(job_rank *me, bool while_captured)
+{
+    chain c = take_chain(me);
+    weft_group *group = job_group(me, me->size, "connecting", 0);
+    const weft_call call = {.stream = c.stream};
+    weft_request *req = NULL;
+    if (!device_is_emulated()) return;
+    warm_up(me, me->world, &c);
+    warm_up(me, group, &c);
+    begin_capture(&c);
+    if (while_captured) {
+        hang(me, group, &c, c.stream);
+    } else {
+        CHECK_OK(weft_all_reduce(group, c.in, c.sum, 0, WEFT_INT32, WEFT_SUM, &call, &req));
+        was_recorded(req, &c);
+    }
+    end_capture(&c);
+    if (!while_captured) hang(me, group, &c, NULL);
+    for (int ms = 0; !calls("ncclCommRevoke") && ms < job_late_ms(); ms++) job_sleep_ms(1);
+    job_sleep_ms(job_short_ms());
+    CHECK_INT(calls("ncclCommRevoke"), me->rank == 1);
+    if (me->rank == 1) CHECK_INT(calls("aborted"), 0);
+    drop_graph(&c);
+    for (int ms = 0; calls("aborted") < 2 && ms < job_late_ms(); ms++) job_sleep_ms(1);
+    CHECK_INT(calls("aborted"), 2); /* both of its parts */
+    CHECK_OK(weft_group_free(group));
+    job_meet(me);
+    warm_up(me, me->world, &c);
+    give_chain(&c);
+    job_meet(me);
+}
+
+static void the_first_hangs(job_rank *me)
+{
+    hangs_before_it_is_held(me, true);
+}
+
+static void beside_nothing_that_hangs(job_rank *me)
+{
+    hangs_before_it_is_held(me, false);
+}
+
 /* ---- what outlives what ---- */
 
 static uint64_t ended(void)
@@ -380,6 +442,9 @@ int main(int argc, char **argv)
         JOB_TEST("a mismatch", .ranks = 3, .processes = true, .body = a_mismatch),
         JOB_TEST("a late rank", .ranks = 3, .processes = true, .body = a_late_rank),
         JOB_TEST("a call that hangs", .ranks = 2, .processes = true, .body = a_call_that_hangs),
+        JOB_TEST("the first one hangs", .ranks = 2, .processes = true, .body = the_first_hangs),
+        JOB_TEST("one hangs beside what is empty", .ranks = 2, .processes = true,
+                 .body = beside_nothing_that_hangs),
         JOB_TEST("the group ends first", .ranks = 2, .processes = true, .body = group_first),
         JOB_TEST("the context ends first", .ranks = 2, .processes = true, .bare = true,
                  .body = context_first),
