@@ -150,12 +150,15 @@ static int poll_near(weft_context *ctx, weft_request *req, weft__polling *pollin
     return n;
 }
 
-/* A module is told when a caller came in, to find one that stays too long: the last reading of the clock is near enough
- * where the processor has not been given away since. */
-static int serve(weft_context *ctx, int64_t last_ns)
+/* A module is told when a caller came in, to find one that stays too long.  The last reading of the clock is near enough,
+ * once, where the processor has not been given away since: what the module does may take long. */
+static int serve(weft_context *ctx, weft__polling *polling)
 {
-    int64_t now = last_ns && !weft__pacing_is_crowded(&ctx->pacing) ? last_ns : weft__now_ns();
-    return ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_by_caller(ctx, now);
+    const bool near = polling->now_ns && !weft__pacing_is_crowded(&ctx->pacing);
+    int n = ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_by_caller(ctx, near ? polling->now_ns
+                                                                                : weft__now_ns());
+    polling->now_ns = 0;
+    return n;
 }
 
 /* Drives the engine until done(arg), the deadline, or the time for polling is over (pacing.h).  What is over
@@ -181,7 +184,7 @@ static void drive(weft_context *ctx, weft_request *req, bool (*done)(void *arg),
             atomic_fetch_add_explicit(&ctx->drivers, 1, memory_order_relaxed);
         }
         if (holds) weft__engine_drop(ctx);
-        if (WEFT__UNLIKELY(serves_works(ctx)) && !over) n += serve(ctx, polling.now_ns);
+        if (WEFT__UNLIKELY(serves_works(ctx)) && !over) n += serve(ctx, &polling);
         if (over || !goes_on(ctx, &polling, n > 0, holds, deadline_ns)) break;
     }
     if (counted) stop_driving(ctx, false);
@@ -231,7 +234,7 @@ static void drive_in_place(weft_context *ctx)
     while (weft__engine_drive(ctx) && !weft__biased_wanted(&ctx->engine)) {
     }
     weft__engine_drop(ctx);
-    if (serves_works(ctx)) serve(ctx, 0);
+    if (serves_works(ctx)) ctx->executors[WEFT__EXECUTOR_DEVICE]->progress_by_caller(ctx, weft__now_ns());
 }
 
 static bool one_settled(void *arg)
