@@ -38,7 +38,7 @@
       "Who shrinks a group without ranks that are only presumed dead: a majority of all, of just half "     \
       "the one with the witness, or any rank.")                                                             \
     X(WITNESS, "WEFT_WITNESS", TEXT, "", 0, 0,                                                              \
-      "The witness of WEFT_QUORUM=witness: file:PATH, a file that all hosts reach and no other run has.")   \
+      "The witness of WEFT_QUORUM=witness: file:PATH, with which names of files begin on all hosts.")       \
     X(DRAIN_MS, "WEFT_DRAIN_MS", NUMBER, "1000", 0, INT32_MAX,                                              \
       "Milliseconds a failed operation may take to let go of its buffers; 0: it settles at once, and what " \
       "something still has is held until weft_finalize.")                                                   \

@@ -113,9 +113,7 @@ static void leave(weft__witness_asking *w)
     pthread_mutex_unlock(&w->lock);
     place.until_ns = weft__now_ns() + OTHERS_NS;
     status = weft__witness_leave(&place, gone);
-    if (status != WEFT_OK)
-        weft__log(WEFT__WARN, "the files of the witness may stay, which the next run is told of: %s",
-                  weft_last_error());
+    if (status != WEFT_OK) weft__log(WEFT__WARN, "files of the witness may stay: %s", weft_last_error());
     pthread_mutex_lock(&w->lock);
     asking_to(w, ENDS);
     pthread_cond_signal(&w->changed);

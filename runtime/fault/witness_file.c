@@ -37,7 +37,8 @@ static void sum_of(const record *r, unsigned char sum[SUM_BYTES])
     crypto_generichash(sum, SUM_BYTES, (const void *)r, offsetof(record, sum), NULL, 0);
 }
 
-/* They have the run in them, so that what a run has left does not come into the way of the next one. */
+/* All of them have the run in them, generation 0 too: what a run has left is not in the way of the next one, whoever removes
+ * files late removes none of another run, and no host has asked for such a name before it is there, which NFS would remember. */
 static void beside(const weft__witness_place *p, const char *what, uint32_t number, file_name name)
 {
     snprintf(name, sizeof(file_name), "%s.%.*s.%s%" PRIu32, p->path, RUN_SHOWN, p->run, what, number);
@@ -45,10 +46,7 @@ static void beside(const weft__witness_place *p, const char *what, uint32_t numb
 
 static void generation_name(const weft__witness_place *p, uint32_t generation, file_name name)
 {
-    if (generation)
-        beside(p, "", generation, name);
-    else
-        snprintf(name, sizeof(file_name), "%s", p->path);
+    beside(p, "", generation, name);
 }
 
 /* Before it has its name; another process never has that one. */
@@ -117,8 +115,7 @@ static weft_status check(const weft__witness_place *p, const record *r, uint32_t
     if (memcmp(sum, r->sum, sizeof sum) != 0)
         return fail(WEFT_ERR_SYSTEM, p, "it is damaged, so what it has voted for is not known");
     if (strncmp(r->run, p->run, sizeof r->run) != 0 || r->acceptor.ranks != (uint32_t)p->ranks)
-        return fail(WEFT_ERR_SYSTEM, p,
-                    "it is of another run of a job: remove it if that has ended, or name another file");
+        return fail(WEFT_ERR_SYSTEM, p, "one of its files is of another run of a job");
     if (r->generation != generation)
         return fail(WEFT_ERR_SYSTEM, p, "one of its generations stands under the name of another one");
     return WEFT_OK;
@@ -149,7 +146,7 @@ static weft_status load(const weft__witness_place *p, uint32_t generation, recor
     return fail_with(p, generation ? "its last generation cannot be opened" : "it cannot be opened");
 }
 
-/* As far as this host sees: a directory may be shown here as it was a while ago.  PATH is looked at too. */
+/* As far as this host sees: a directory may be shown here as it was a while ago.  Generation 0 is looked at too. */
 static weft_status load_last(const weft__witness_place *p, record *r)
 {
     record next;
@@ -230,13 +227,14 @@ static weft_status link_as(const weft__witness_place *p, record *r, const char *
     return status;
 }
 
-/* PATH first: who links a generation behind that finds PATH gone, and has no answer.  Where it may stay, or come back behind
- * a loss of power, all others stay: without them PATH says that nothing was promised, to a rank that needs it yet. */
+/* Generation 0 first: who links another one behind that finds it gone, and has no answer.  Where it may stay, or come back behind
+ * a loss of power, all others stay: without them it says that nothing was promised, to a rank that needs them yet. */
 static weft_status remove_files(const weft__witness_place *p, uint32_t last)
 {
     file_name name;
     weft_status status;
-    if (unlink(p->path) && errno != ENOENT) return fail_with(p, "it cannot be removed");
+    generation_name(p, 0, name);
+    if (unlink(name) && errno != ENOENT) return fail_with(p, "it cannot be removed");
     status = sync_directory(p);
     if (status != WEFT_OK) return status;
     for (uint32_t i = last; i > 0; i--) {
@@ -255,6 +253,7 @@ static weft_status remove_files(const weft__witness_place *p, uint32_t last)
 weft_status weft__witness_make(const weft__witness_place *p)
 {
     record r;
+    file_name name;
     bool first;
     weft_status status;
     if (p->ranks > WEFT__ACCEPTOR_RANKS_MOST)
@@ -264,15 +263,12 @@ weft_status weft__witness_make(const weft__witness_place *p)
     memcpy(r.magic, MAGIC, sizeof MAGIC);
     snprintf(r.run, sizeof r.run, "%s", p->run);
     weft__acceptor_init(&r.acceptor, p->ranks);
-    status = link_as(p, &r, p->path, &first);
+    generation_name(p, 0, name);
+    status = link_as(p, &r, name, &first);
     if (status != WEFT_OK) return status;
-    if (!first) {
-        status = load(p, 0, &r);
-        return status == WEFT_OK ? fail(WEFT_ERR_SYSTEM, p, "it is there already: name another file")
-                                 : status;
-    }
+    if (!first) return fail(WEFT_ERR_SYSTEM, p, "what this run was to make is there already");
     status = sync_directory(p);
-    if (status != WEFT_OK) unlink(p->path);
+    if (status != WEFT_OK) unlink(name);
     return status;
 }
 
@@ -348,7 +344,7 @@ static bool is_needed(const weft__witness_place *p, const record *r, const unsig
 weft_status weft__witness_leave(const weft__witness_place *p, const unsigned char *gone)
 {
     record r;
-    file_name mark;
+    file_name mark, name;
     bool there;
     int fd;
     weft_status status = look_for(p, 0, &r, &there);
@@ -359,7 +355,8 @@ weft_status weft__witness_leave(const weft__witness_place *p, const unsigned cha
     close(fd);
     status = load_last(p, &r);
     if (status == WEFT_OK && !is_needed(p, &r, gone)) status = remove_files(p, r.generation);
-    if (access(p->path, F_OK)) unlink(mark); /* somebody has removed it meanwhile */
+    generation_name(p, 0, name);
+    if (access(name, F_OK)) unlink(mark); /* somebody has removed it meanwhile */
     return status;
 }
 

@@ -3,8 +3,8 @@
  * Each state that it has had is a file of its own, a generation, and whoever brings it from one to the next makes the next
  * one's name by link(2), which fails where there is one.  So of two who have read the same state one is first, wherever
  * they are and however long they have stood still in between, and no lock is needed (views.md has why that is enough).
- * PATH is generation 0, of one run of the job, and made once, by rank 0 as it joins: one that has gone, is damaged or of
- * another run answers nothing, as its votes are not known any more.  Everything here may wait for a disk that does not answer.
+ * Generation 0 is made once in a run of the job, by rank 0 as it joins: where it has gone, or is damaged, nothing is answered, as
+ * the votes are not known any more.  Everything here may wait for a disk that does not answer.
  * What fails says why in weft_last_error, with the variable in it. */
 #ifndef WEFT_FAULT_WITNESS_FILE_H
 #define WEFT_FAULT_WITNESS_FILE_H
@@ -25,7 +25,7 @@ typedef struct weft__witness_place {
 
 /* From WEFT_WITNESS. */
 weft_status weft__witness_read(const char *setting, weft__witness_place *place);
-/* Rank 0; not where there is one. */
+/* Rank 0. */
 weft_status weft__witness_make(const weft__witness_place *place);
 /* One rank of each host: it can be read here, and a generation could be made. */
 weft_status weft__witness_try(const weft__witness_place *place);

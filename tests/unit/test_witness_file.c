@@ -69,6 +69,13 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
+static char first_path[256]; /* generation 0 */
+
+static void path_of(int generation, char path[256])
+{
+    snprintf(path, 256, "%s/witness.%.16s.%d", folder, RUN, generation);
+}
+
 static int open_folder(void **state)
 {
     char setting[128];
@@ -82,15 +89,8 @@ static int open_folder(void **state)
     place.ranks = RANKS;
     place.until_ns = WEFT__NEVER;
     assert_int_equal(weft__witness_make(&place), WEFT_OK);
+    path_of(0, first_path);
     return 0;
-}
-
-static void path_of(int generation, char path[256])
-{
-    if (generation)
-        snprintf(path, 256, "%s/witness.%.16s.%d", folder, RUN, generation);
-    else
-        snprintf(path, 256, "%s/witness", folder);
 }
 
 static bool is_there(int generation)
@@ -211,7 +211,7 @@ static void test_a_file_that_is_damaged(void **state)
 {
     unsigned char byte;
     struct stat st;
-    int fd = open(place.path, O_RDWR);
+    int fd = open(first_path, O_RDWR);
     (void)state;
     assert_int_equal(fstat(fd, &st), 0);
     for (off_t at = 0; at < st.st_size; at += at < 128 ? 1 : 37) {
@@ -224,11 +224,11 @@ static void test_a_file_that_is_damaged(void **state)
     }
     assert_int_equal(weft__witness_try(&place), WEFT_OK);
     close(fd);
-    assert_int_equal(truncate(place.path, st.st_size - 1), 0);
+    assert_int_equal(truncate(first_path, st.st_size - 1), 0);
     refuses("is damaged");
-    assert_int_equal(truncate(place.path, 0), 0);
+    assert_int_equal(truncate(first_path, 0), 0);
     refuses("is not the file of a witness");
-    assert_int_equal(unlink(place.path), 0);
+    assert_int_equal(unlink(first_path), 0);
     refuses("cannot be opened: No such file"); /* it is not made anew: that would be one without promises */
 }
 
@@ -414,17 +414,34 @@ static void test_many_at_once(void **state)
 
 static void test_a_file_of_another_run(void **state)
 {
-    weft__witness_place other = place;
+    weft__witness_place other;
     (void)state;
-    other.run[0] = 'f';
-    assert_int_equal(weft__witness_make(&other), WEFT_ERR_SYSTEM);
-    assert_non_null(strstr(weft_last_error(), "is of another run of a job: remove it if that has ended"));
-    place.run[3] = 'e';
+    place.run[20] = 'e'; /* beyond what a name shows */
     refuses("is of another run of a job");
-    place.run[3] = RUN[3];
+    other = place;
+    weft__witness_remove(&other);
+    assert_true(is_there(0)); /* it is not its own */
+    place.run[20] = RUN[20];
     assert_int_equal(weft__witness_try(&place), WEFT_OK);
-    weft__witness_remove(&other); /* it is not its own */
-    assert_true(is_there(0));
+}
+
+/* What another run has left, or has at the same time, is not in the way, and stays. */
+static void test_two_runs(void **state)
+{
+    weft__witness_place other = place;
+    weft__view_message m;
+    unsigned char ranks;
+    (void)state;
+    (void)ask(word(WEFT__VIEW_ACCEPT, 5, 3), &m, &ranks);
+    other.run[0] = 'f';
+    assert_int_equal(weft__witness_make(&other), WEFT_OK);
+    assert_int_equal(weft__witness_make(&other), WEFT_ERR_SYSTEM); /* it may have promised something */
+    assert_non_null(strstr(weft_last_error(), "is there already"));
+    assert_int_equal(weft__witness_try(&other), WEFT_OK);
+    weft__witness_remove(&other);
+    assert_int_equal(weft__witness_try(&other), WEFT_ERR_SYSTEM);
+    assert_int_equal(ask(word(WEFT__VIEW_PREPARE, 7, 0), &m, &ranks), WEFT__VIEW_PROMISE);
+    assert_int_equal(m.vote_at, 5);
 }
 
 /* One whose names were exchanged, and one whose last generation has gone. */
@@ -518,7 +535,7 @@ static void test_one_that_cannot_be_removed(void **state)
     (void)state;
     (void)ask(word(WEFT__VIEW_ACCEPT, 5, 3), &m, &ranks);
     for (int i = 1; i < RANKS; i++) weft__set_add(gone, i);
-    stays = place.path;
+    stays = first_path;
     assert_int_equal(leave(0, gone), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(weft_last_error(), "it cannot be removed: Input/output error"));
     assert_null(stays);
@@ -545,6 +562,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_folder_that_is_not_on_the_disk, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(test_many_at_once, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(test_a_file_of_another_run, open_folder, close_folder),
+        cmocka_unit_test_setup_teardown(test_two_runs, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(test_generations_that_are_not_in_their_place, open_folder,
                                         close_folder),
         cmocka_unit_test_setup_teardown(test_where_nothing_can_be_written, open_folder, close_folder),
