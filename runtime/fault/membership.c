@@ -110,9 +110,11 @@ bool weft__membership_is_stuck(const weft_context *ctx, const int *ranks, int n,
 {
     const membership *m = membership_of(ctx);
     char why[WEFT__SENTENCE_BYTES / 2] = "";
-    bool witness = m->witness && weft__witness_asking_answers(m->witness, why, sizeof why);
+    bool witness;
     int members = 0, here = 0;
     if (!is_wanted_without(ctx, ranks, n)) return false;
+    witness =
+        m->witness && weft__witness_asking_answers(m->witness, weft__views_number(m->views), why, sizeof why);
     if (m->too_large) {
         snprintf(
             text, bytes,

@@ -23,7 +23,7 @@
 
 enum doing { NOT_STARTED, RESTS, ASKS, ENDS };
 
-/* To the last question that asked for an answer, in this view as far as this rank knows. */
+/* To the last question that asked for an answer. */
 enum reply { NONE_YET, ANSWERED, NOTHING, FAILED, SILENT };
 
 struct weft__witness_asking {
@@ -36,6 +36,8 @@ struct weft__witness_asking {
     size_t question_bytes, begun_bytes, answer_bytes;
     bool leaves;      /* this rank */
     enum reply reply; /* SILENT: by the time alone */
+    uint32_t view;    /* ANSWERED, NOTHING: in this one */
+    uint64_t ballot;  /* likewise */
     char why[WEFT__SENTENCE_BYTES];
     unsigned char gone[WEFT__ACCEPTOR_SET_BYTES];
     _Alignas(weft__view_message) unsigned char question[BYTES_MOST], begun[BYTES_MOST], answer[BYTES_MOST];
@@ -74,10 +76,15 @@ static void asking_to(weft__witness_asking *w, enum doing to)
 
 /* ---- the thread ---- */
 
+static const weft__view_message *word_in(const unsigned char *question)
+{
+    return (const void *)question;
+}
+
 /* What has no answer: it is told a view, in which nobody has asked it yet. */
 static bool is_told(const unsigned char *question)
 {
-    return ((const weft__view_message *)(const void *)question)->word == WEFT__VIEW_IS;
+    return word_in(question)->word == WEFT__VIEW_IS;
 }
 
 /* Without the lock, on copies: the file may take long. */
@@ -97,6 +104,8 @@ static void ask(weft__witness_asking *w)
     pthread_mutex_lock(&w->lock);
     w->place.generation = place.generation;
     w->begun_bytes = 0;
+    w->view = word_in(question)->view;
+    w->ballot = word_in(question)->ballot;
     w->reply = status != WEFT_OK ? FAILED : answered ? ANSWERED : is_told(question) ? NONE_YET : NOTHING;
     if (status != WEFT_OK) snprintf(w->why, sizeof w->why, "%s", weft_last_error());
     memcpy(w->answer, answer, answered);
@@ -174,6 +183,13 @@ static bool is_under_way(const weft__witness_asking *w, const weft__view_message
     return w->begun_bytes == bytes && !w->question_bytes && !memcmp(w->begun, word, bytes);
 }
 
+/* What it has said in another view or ballot says nothing about this one; why it could not be asked may last. */
+static void reply_is_of(weft__witness_asking *w, uint32_t view, uint64_t ballot)
+{
+    if ((w->reply == ANSWERED || w->reply == NOTHING) && (w->view != view || w->ballot != ballot))
+        w->reply = NONE_YET;
+}
+
 void weft__witness_asking_ask(weft__witness_asking *w, const weft__view_message *word, size_t bytes)
 {
     WEFT__ASSERT(bytes <= BYTES_MOST, bytes);
@@ -182,6 +198,7 @@ void weft__witness_asking_ask(weft__witness_asking *w, const weft__view_message 
         memcpy(w->question, word, bytes);
         w->question_bytes = bytes;
         if (!w->asked_ns) w->asked_ns = weft__now_ns();
+        reply_is_of(w, word->view, word->ballot);
         pthread_cond_signal(&w->changed);
     }
     pthread_mutex_unlock(&w->lock);
@@ -212,13 +229,14 @@ int64_t weft__witness_asking_next(weft__witness_asking *w, int64_t now_ns)
     return next;
 }
 
-bool weft__witness_asking_answers(weft__witness_asking *w, char *text, size_t bytes)
+bool weft__witness_asking_answers(weft__witness_asking *w, uint32_t view, char *text, size_t bytes)
 {
     int64_t silent_ns;
     enum reply reply;
     pthread_mutex_lock(&w->lock);
     silent_ns = w->asked_ns ? weft__now_ns() - w->asked_ns : 0;
-    reply = silent_ns >= SILENT_NS ? SILENT : w->reply;
+    reply_is_of(w, view, w->ballot);
+    reply = silent_ns >= SILENT_NS || (w->asked_ns && w->reply == NONE_YET) ? SILENT : w->reply;
     if (reply == FAILED)
         snprintf(text, bytes, "%s", w->why);
     else if (reply == SILENT)

@@ -14,8 +14,8 @@ void weft__witness_asking_ask(weft__witness_asking *w, const weft__view_message 
 size_t weft__witness_asking_answer(weft__witness_asking *w, weft__view_message *answer);
 /* When to look for an answer; WEFT__NEVER: none is awaited. */
 int64_t weft__witness_asking_next(weft__witness_asking *w, int64_t now_ns);
-/* The last question that asked for an answer has had one; else with a sentence. */
-bool weft__witness_asking_answers(weft__witness_asking *w, char *text, size_t bytes);
+/* The last question that asked for an answer has had one, and was asked in that view; else with a sentence. */
+bool weft__witness_asking_answers(weft__witness_asking *w, uint32_t view, char *text, size_t bytes);
 /* The last question could not be asked. */
 bool weft__witness_asking_has_failed(weft__witness_asking *w);
 /* This rank leaves, and knows that those of `gone` have left or died.  Waits a moment at most, and lets go of it. */
