@@ -12,7 +12,8 @@
 weft_status weft__membership_make_witness(weft_context *ctx);
 weft_status weft__membership_try_witness(weft_context *ctx);
 weft_status weft__membership_join(weft_context *ctx);
-/* This process exits without weft_finalize: the witness is told, and nothing freed that others may use. */
+/* This process exits without weft_finalize, or a module keeps what it had: the witness is told, and nothing freed that others may
+ * use. */
 void weft__membership_leave_at_exit(weft_context *ctx);
 /* May those of these ranks that count as dead be left out?  Where that rests on a presumption: only once a view has left
  * them out, which is asked for; weft__protocol.view_changed tells of it. */

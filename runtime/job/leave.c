@@ -102,7 +102,10 @@ void weft__context_free(weft_context *ctx)
     weft__log_flush(); /* what is told of this context is told before it is gone */
     if (ctx->rendezvous) weft__dumping_close();
     weft__recording_leave(ctx);
-    if (!let_go) return; /* a thread may come back to it */
+    if (!let_go) { /* a thread may come back to it, so nothing is freed; but the witness is told */
+        weft__membership_leave_at_exit(ctx);
+        return;
+    }
     weft__device_comms_shut(ctx);
     weft__modules_leave_host(ctx);
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)

@@ -5,6 +5,7 @@
 #include "job.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -187,6 +188,33 @@ static void left_behind(job_rank *me)
     for (int i = 0; i < JOB_LATE_MS && atomic_load(held); i++) job_sleep_ms(1);
     CHECK_INT(atomic_load(held), 0);
     job_sum_works(me->world);
+}
+
+/* A module that never lets go keeps the context, and not the files of a witness. */
+static void leaves_with_a_witness(job_rank *me)
+{
+    static int32_t buf[COUNT];
+    const weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = SHORT_MS};
+    char path[64], setting[80];
+    glob_t found = {0};
+    snprintf(path, sizeof path, "/tmp/weft-kept-%d.*", (int)getppid());
+    snprintf(setting, sizeof setting, "file:/tmp/weft-kept-%d", (int)getppid());
+    job_setenv(me, "WEFT_QUORUM", "witness");
+    job_setenv(me, "WEFT_WITNESS", setting);
+    job_setenv(me, "BLOCKER_ANY", "1");
+    job_setenv(me, "BLOCKER_KEEPS", "1");
+    job_setenv(me, "WEFT_DRAIN_MS", "0");
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "kept", 0);
+    job_meet(me);
+    CHECK_STATUS(WEFT_ERR_TIMEOUT,
+                 weft_all_reduce(group, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, NULL));
+    CHECK_INT(glob(path, 0, NULL, &found), 0);
+    globfree(&found);
+    job_meet(me);
+    job_leave(me);
+    job_meet(me);
+    CHECK_INT(glob(path, 0, NULL, &found), GLOB_NOMATCH);
 }
 
 /* All of it is over, and others may need it still: the progress thread looks after it, not too often. */
@@ -532,6 +560,8 @@ int main(int argc, char **argv)
         JOB_TEST("settling goes on", .ranks = 2, .body = settling, .bare = true, .processes = true),
         JOB_TEST("a dead member", .ranks = 3, .body = dead_member, .bare = true, .killed = 1U << VICTIM),
         JOB_TEST("left behind", .ranks = 2, .body = left_behind, .bare = true, .processes = true),
+        JOB_TEST("leaves with a witness", .ranks = 2, .body = leaves_with_a_witness, .bare = true,
+                 .processes = true),
         JOB_TEST("lingers", .ranks = 2, .body = lingers, .bare = true, .processes = true),
         JOB_TEST("groups leave nothing", .ranks = 2, .body = groups_leave_nothing, .bare = true,
                  .processes = true),
