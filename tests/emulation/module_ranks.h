@@ -168,10 +168,53 @@ static inline void poll_until_over(weft_backend *b, task *t)
     CHECK(atomic_load(&t->over));
 }
 
+static inline void poll_for(weft_backend *b, int ms)
+{
+    int64_t until = job_now_ns() + ms * INT64_C(1000000);
+    while (job_now_ns() < until) {
+        b->poll(b);
+        job_sleep_ms(1);
+    }
+}
+
 static inline void run_task(weft_backend *b, task *t)
 {
     start(b, t);
     poll_until_over(b, t);
     if (t->status) job_fail(__FILE__, __LINE__, "%s", t->sentence);
+}
+
+/* ---- sums ---- */
+
+enum { SUMMED = 256, LATER_MS = 30 };
+
+static inline task sum_task(const job_rank *me, const owner *o, float *buffer)
+{
+    task t = new_task(me, o, WEFT_BACKEND_ALL_REDUCE);
+    t.work.op.in = t.work.op.out = buffer;
+    t.work.op.count = SUMMED;
+    return t;
+}
+
+static inline void sum_works(job_rank *me, weft_backend *b, const owner *o, int ranks)
+{
+    float host[SUMMED], *device;
+    task t;
+    for (int i = 0; i < SUMMED; i++) host[i] = 1;
+    device = to_device(host, sizeof host);
+    t = sum_task(me, o, device);
+    t.work.size = ranks;
+    run_task(b, &t);
+    CUDA(cudaMemcpy(host, device, sizeof host, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < SUMMED; i++) CHECK(host[i] == (float)ranks);
+    CUDA(cudaFree(device));
+}
+
+/* Until the function has been called so often in this process, and a little longer. */
+static inline void await_calls(const char *function, uint64_t calls)
+{
+    for (int ms = 0; emu_calls(function) < calls && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
+    CHECK(emu_calls(function) >= calls);
+    job_sleep_ms(LATER_MS);
 }
 #endif

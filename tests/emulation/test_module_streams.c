@@ -2,7 +2,7 @@
  * that are refused; and that the hot path makes no blocking call. */
 #include "module_ranks.h"
 
-enum { N = 256, SHORT_MS = 30 /* in which what nothing holds up would happen */ };
+enum { N = SUMMED, SHORT_MS = 30 /* in which what nothing holds up would happen */ };
 
 static void pass_gate(void *gate)
 {
@@ -17,19 +17,6 @@ static float *write_behind(const job_rank *me, cudaStream_t stream, atomic_int *
     CUDA(cudaLaunchHostFunc(stream, pass_gate, gate));
     CUDA(cudaMemcpyAsync(device, host, sizeof *host * N, cudaMemcpyHostToDevice, stream));
     return device;
-}
-
-static task sum_task(const job_rank *me, const owner *o, float *buffer)
-{
-    task t = new_task(me, o, WEFT_BACKEND_ALL_REDUCE);
-    t.work.op.in = t.work.op.out = buffer;
-    t.work.op.count = N;
-    return t;
-}
-
-static void poll_for(weft_backend *b, int ms)
-{
-    for (int64_t until = job_now_ns() + ms * 1000000LL; job_now_ns() < until;) b->poll(b);
 }
 
 static void check_sum(const job_rank *me, const float *device, cudaStream_t stream)

@@ -47,21 +47,6 @@ static void clear(job_rank *me, scene *s)
     CHECK_INT(emu_misuses(), 0);
 }
 
-static void await_calls(const char *function, uint64_t calls)
-{
-    for (int ms = 0; emu_calls(function) < calls && ms < JOB_WAIT_MS; ms++) job_sleep_ms(1);
-    CHECK(emu_calls(function) >= calls);
-}
-
-static void poll_for(weft_backend *b, int ms)
-{
-    int64_t until = job_now_ns() + ms * INT64_C(1000000);
-    while (job_now_ns() < until) {
-        b->poll(b);
-        job_sleep_ms(1);
-    }
-}
-
 /* ---- one is inside, the other would ask; one asks, the other would enter ---- */
 
 static void free_beside_poll(job_rank *me, int thread, void *arg)
