@@ -116,7 +116,7 @@ weft__event *weft__event_take(weft__nccl *nccl, cudaError_t *error)
             events->spare = event->next;
             events->spares--;
         }
-        low = event && events->spares < LOW_WATER && !events->growing;
+        low = event && events->spares <= LOW_WATER && !events->growing;
         if (low) events->growing = true;
         pthread_mutex_unlock(&events->lock);
         if (event) break;

@@ -151,17 +151,24 @@ static void unstarted(weft__comm *comm, weft__event *end, const char *call, cuda
     issue_fail(comm->nccl, first, call, error);
 }
 
-static void issue_refuse(weft__comm *comm, weft__event *end)
+/* With what stopped the communicator. */
+static void refuse_chain(weft__comm *comm, weft_backend_work *first)
 {
-    weft_backend_work *first = end->works;
     char why[WEFT__NCCL_SENTENCE];
     weft_status status;
-    weft__event_give(comm->nccl, end);
     pthread_mutex_lock(&comm->lock);
     status = comm->status;
     snprintf(why, sizeof why, "%s", comm->why);
     pthread_mutex_unlock(&comm->lock);
     finish_chain(comm->nccl, first, status, why);
+}
+
+/* The end of what is captured is a marker, which goes with its work. */
+static void issue_refuse(weft__comm *comm, weft__event *end)
+{
+    weft_backend_work *first = end->works;
+    if (end != first->marker) weft__event_give(comm->nccl, end);
+    refuse_chain(comm, first);
 }
 
 /* ---- messages of a rank to itself ---- */
@@ -319,6 +326,10 @@ void weft__issue_start(weft_backend *backend, weft_backend_work *first)
     weft__event *end;
     bool one;
     weft__thread_settle(nccl);
+    if (weft__graph_of(first, &one) && comm && weft__comm_doomed(comm)) {
+        refuse_chain(comm, first);
+        return;
+    }
     if (weft__graph_of(first, &one)) {
         finish_chain(nccl, first, WEFT_ERR_STATE,
                      one ? "its stream is captured into a graph, and it could not be recorded in the call"
@@ -341,11 +352,12 @@ void weft__issue_start(weft_backend *backend, weft_backend_work *first)
 
 /* ---- into a graph, by the caller ---- */
 
-/* It waits for its turn, shortly: what has it is another thread's call that is under way. */
-static bool enter_capture(weft__nccl *nccl, weft__comm *comm, weft_backend_work *first)
+/* It waits for its turn, shortly: what has it is another thread's call that is under way.  The marker, of which only the
+ * stream's name is needed, stands for the end too: so nothing is missing, and the call need not be refused. */
+static bool enter_capture(weft__comm *comm, weft_backend_work *first)
 {
-    weft__event *end = weft__comm_doomed(comm) ? NULL : weft__event_take_spare(nccl);
-    if (!end) return false;
+    weft__event *end = first->marker;
+    if (weft__comm_doomed(comm)) return false;
     end_at(end, first, comm);
     end->pieces = 0; /* of no queue */
     weft__turn_ask(comm, &end->turn);
@@ -388,7 +400,6 @@ static bool record(weft__comm *comm, weft__event *end)
     cudaStream_t stream = weft__graph_of(first, &one);
     weft_status status = record_calls(comm, first, stream, text, sizeof text);
     weft__turn_give(comm, &end->turn);
-    weft__event_give(comm->nccl, end);
     for (weft_backend_work *work = first; work && status == WEFT_OK; work = work->next)
         comm->nccl->table->issued(work);
     finish_chain(comm->nccl, first, status, status == WEFT_OK ? NULL : text);
@@ -411,7 +422,7 @@ bool weft__issue_enter(weft_backend *backend, weft_backend_work *first)
     weft__event *end;
     bool one;
     if (WEFT__UNLIKELY(weft__graph_of(first, &one) != NULL))
-        return one && !has_message(first) && enter_capture(nccl, comm, first);
+        return one && !has_message(first) && enter_capture(comm, first);
     if (weft__comm_doomed(comm) || has_message(first) || !weft__known_has(comm->known, first)) return false;
     end = weft__event_take_spare(nccl);
     if (!end) return false;

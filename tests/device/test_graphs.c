@@ -2,6 +2,7 @@
  * program is run with): that replays are right each time, what is told while they are recorded, and what outlives what. */
 #include "device.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,49 @@ static void refused(job_rank *me)
     give_chain(&c);
     CHECK_OK(weft_group_free(agreed));
     CHECK_OK(weft_group_free(fresh));
+    job_meet(me);
+}
+
+/* ---- beside others ---- */
+
+static void await_flag(void *flag)
+{
+    while (!atomic_load((atomic_bool *)flag)) job_sleep_ms(1);
+}
+
+/* What is recorded needs no event of CUDA's: it is taken however many operations are under way, which have one each, and
+ * while CUDA takes its time to make more. */
+static void many_under_way(job_rank *me)
+{
+    enum { MANY = 320 }; /* fewer events are made ahead; more than one communicator's stream takes */
+    static atomic_bool goes_on;
+    chain c = take_chain(me), eager = take_chain(me);
+    void *held = device_stream(0);
+    weft_group *other = job_group(me, me->size, "other", 0);
+    const weft_call behind = {.stream = held}, next = {.stream = WEFT_NO_STREAM}, call = {.stream = c.stream};
+    weft_request *reqs[MANY], *req = NULL;
+    if (!device_is_emulated()) return;
+    warm_up(me, me->world, &c);
+    warm_up(me, other, &c);
+    atomic_store(&goes_on, false);
+    device()->emu_script("cudaEventCreateWithFlags@*=delay:10");
+    DEVICE_OK(device()->cudaLaunchHostFunc(held, await_flag, &goes_on));
+    for (int i = 0; i < MANY; i++) {
+        CHECK_OK(weft_all_reduce(i % 2 ? other : me->world, eager.in, i % 2 ? eager.last : eager.sum, COUNT,
+                                 WEFT_INT32, WEFT_SUM, i > 1 ? &next : &behind, &reqs[i]));
+        CHECK_OK(weft_stream_wait(reqs[i], held));
+        begin_capture(&c);
+        CHECK_OK(weft_all_reduce(me->world, c.in, c.sum, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
+        was_recorded(req, &c);
+        end_capture(&c);
+        drop_graph(&c);
+    }
+    device()->emu_script(NULL);
+    atomic_store(&goes_on, true);
+    for (int i = 0; i < MANY; i++) WAIT_OK(reqs[i]);
+    CHECK_OK(weft_group_free(other));
+    give_chain(&c);
+    give_chain(&eager);
     job_meet(me);
 }
 
@@ -439,6 +483,7 @@ int main(int argc, char **argv)
         JOB_TEST("right each time", .ranks = 2, .processes = true, .body = right_each_time),
         JOB_TEST("a batch", .ranks = 2, .processes = true, .body = a_batch),
         JOB_TEST("refused", .ranks = 2, .processes = true, .body = refused),
+        JOB_TEST("many under way", .ranks = 2, .processes = true, .body = many_under_way),
         JOB_TEST("a mismatch", .ranks = 3, .processes = true, .body = a_mismatch),
         JOB_TEST("a late rank", .ranks = 3, .processes = true, .body = a_late_rank),
         JOB_TEST("a call that hangs", .ranks = 2, .processes = true, .body = a_call_that_hangs),
