@@ -278,11 +278,10 @@ weft_status weft__memory_find_peer(weft__comm *comm, const void *at, int rank, v
 
 /* ---- freeing ---- */
 
-/* Between the caller of mem_free and the thread that does it; nccl->lock. */
+/* Between the caller of mem_free and the thread that does it. */
 struct release {
+    weft__errand errand;
     weft__memory *memory;
-    weft__nccl *nccl;
-    bool done, alone; /* alone: the caller has gone */
 };
 
 static void unlink_closed(weft__memory *memory, weft__comm *comm)
@@ -312,41 +311,26 @@ static void free_memory(weft__memory *memory)
     free(memory);
 }
 
-static void release(void *arg)
+static void release(weft__errand *errand)
 {
-    struct release *task = arg;
-    weft__nccl *nccl = task->nccl;
-    bool alone;
-    free_memory(task->memory);
-    pthread_mutex_lock(&nccl->lock);
-    task->done = true;
-    alone = task->alone;
-    pthread_cond_broadcast(&nccl->changed);
-    pthread_mutex_unlock(&nccl->lock);
-    if (alone) free(task);
+    free_memory(((struct release *)(void *)errand)->memory);
 }
 
 weft_status weft__memory_free(weft_backend *backend, void *ptr)
 {
     weft__nccl *nccl = weft__nccl_of(backend);
-    int64_t deadline_ns = weft__nccl_now(nccl) + FREE_WAIT_NS;
     weft__memory *memory = memory_find(nccl, ptr);
     struct release *task = memory ? malloc(sizeof *task) : NULL;
-    bool done, waits = true;
+    weft_status status = WEFT_ERR_MEMORY;
     if (!memory)
         return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT, "mem_free: %p is not memory of weft_mem_alloc", ptr);
-    if (task) *task = (struct release){.memory = memory, .nccl = nccl};
-    if (!task || !weft__thread_start(nccl, release, task)) {
-        free(task);
-        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "mem_free: no memory, or no thread, to free %p", ptr);
+    if (task) {
+        *task = (struct release){.errand = {.nccl = nccl, .run = release}, .memory = memory};
+        status = weft__errand_await(&task->errand, weft__nccl_now(nccl) + FREE_WAIT_NS);
     }
-    pthread_mutex_lock(&nccl->lock);
-    while (!task->done && waits) waits = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
-    done = task->done;
-    task->alone = true;
-    pthread_mutex_unlock(&nccl->lock);
-    if (done) free(task);
-    return WEFT_OK;
+    if (status != WEFT_ERR_TIMEOUT) free(task);
+    if (status != WEFT_ERR_MEMORY) return WEFT_OK; /* what takes longer goes on */
+    return weft__nccl_fail(nccl, status, "mem_free: no memory, or no thread, to free %p", ptr);
 }
 
 /* What was never freed; nobody else is left. */

@@ -27,13 +27,13 @@ typedef struct weft__registration {
 
 /* Between the caller and the thread that does it. */
 struct registering {
+    weft__errand errand;
     weft__comm *comm; /* referenced by the thread */
     weft__registration *of;
     const char *name, *call; /* weft_'s, and NCCL's */
     void (*run)(struct registering *task);
     ncclResult_t result;
     bool carried_out;
-    bool done, alone; /* alone: the caller has gone; both under nccl->lock */
 };
 
 /* Under comm->lock. */
@@ -105,48 +105,36 @@ static weft_status registered_ended(const struct registering *task)
                            comm->label, why);
 }
 
-static void registered_run(void *arg)
+static void registered_run(weft__errand *errand)
 {
-    struct registering *task = arg;
-    weft__comm *comm = task->comm;
-    weft__nccl *nccl = comm->nccl;
-    bool alone;
+    struct registering *task = (struct registering *)(void *)errand;
     task->run(task);
-    pthread_mutex_lock(&nccl->lock);
-    task->done = true;
-    alone = task->alone;
-    pthread_cond_broadcast(&nccl->changed);
-    pthread_mutex_unlock(&nccl->lock);
-    if (alone) free(task);
-    weft__comm_unref(comm);
+    weft__comm_unref(task->comm); /* who still waits has a reference of its own */
 }
 
 /* WEFT_ERR_MEMORY: it has not begun, and is the caller's still; else the thread's. */
 static weft_status carry_out(struct registering of_call)
 {
     weft__nccl *nccl = of_call.comm->nccl;
-    int64_t deadline_ns = weft__nccl_now(nccl) + TURN_WAIT_NS + CALL_WAIT_NS;
     struct registering *task = malloc(sizeof *task);
-    weft_status status;
-    bool done, waits = true;
+    weft_status status = WEFT_ERR_MEMORY;
     weft__comm_ref(of_call.comm);
-    if (task) *task = of_call;
-    if (!task || !weft__thread_start(nccl, registered_run, task)) {
-        free(task);
-        weft__comm_unref(of_call.comm);
-        return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "%s: no memory, or no thread, for it", of_call.name);
+    if (task) {
+        *task = of_call;
+        task->errand = (weft__errand){.nccl = nccl, .run = registered_run};
+        status = weft__errand_await(&task->errand, weft__nccl_now(nccl) + TURN_WAIT_NS + CALL_WAIT_NS);
     }
-    pthread_mutex_lock(&nccl->lock);
-    while (!task->done && waits) waits = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
-    done = task->done;
-    task->alone = true;
-    pthread_mutex_unlock(&nccl->lock);
-    if (!done)
+    if (status == WEFT_ERR_TIMEOUT)
         return weft__nccl_fail(nccl, WEFT_ERR_TIMEOUT,
                                "%s: %s on communicator %s has not come back after %.1f s; it goes on",
                                of_call.name, of_call.call, of_call.comm->label,
                                (double)(TURN_WAIT_NS + CALL_WAIT_NS) / 1e9);
-    status = registered_ended(task);
+    if (status == WEFT_OK) {
+        status = registered_ended(task);
+    } else {
+        weft__comm_unref(of_call.comm);
+        weft__nccl_fail(nccl, status, "%s: no memory, or no thread, for it", of_call.name);
+    }
     free(task);
     return status;
 }

@@ -65,6 +65,34 @@ bool weft__thread_start(weft__nccl *nccl, void (*run)(void *arg), void *arg)
     return created;
 }
 
+static void run_errand(void *arg)
+{
+    weft__errand *errand = arg;
+    weft__nccl *nccl = errand->nccl;
+    bool alone;
+    errand->run(errand);
+    pthread_mutex_lock(&nccl->lock);
+    errand->done = true;
+    alone = errand->alone;
+    pthread_cond_broadcast(&nccl->changed);
+    pthread_mutex_unlock(&nccl->lock);
+    if (alone) free(errand);
+}
+
+weft_status weft__errand_await(weft__errand *errand, int64_t deadline_ns)
+{
+    weft__nccl *nccl = errand->nccl;
+    bool done, waits = true;
+    errand->done = errand->alone = false;
+    if (!weft__thread_start(nccl, run_errand, errand)) return WEFT_ERR_MEMORY;
+    pthread_mutex_lock(&nccl->lock);
+    while (!errand->done && waits) waits = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
+    done = errand->done;
+    errand->alone = true;
+    pthread_mutex_unlock(&nccl->lock);
+    return done ? WEFT_OK : WEFT_ERR_TIMEOUT;
+}
+
 struct call {
     weft__nccl *nccl;
     void (*run)(void *arg);

@@ -8,6 +8,19 @@ bool weft__thread_start(weft__nccl *nccl, void (*run)(void *arg), void *arg);
 /* Starts one and waits until it has run: so a caller's current device is left alone, and no context is made
  * on another one.  On a thread of the module it runs at once. */
 bool weft__thread_call(weft__nccl *nccl, void (*run)(void *arg), void *arg);
+
+/* What one of them does for a caller who may go before it is done.  First member of what malloc gave; whoever of the two
+ * goes last frees it. */
+typedef struct weft__errand {
+    weft__nccl *nccl;
+    void (*run)(struct weft__errand *errand);
+    bool done, alone; /* alone: the caller has gone; both under nccl->lock */
+} weft__errand;
+
+/* OK: it has been run, and is the caller's.  ERR_TIMEOUT: it goes on, and is its thread's.  ERR_MEMORY: there is no thread,
+ * and it is the caller's. */
+weft_status weft__errand_await(weft__errand *errand, int64_t deadline_ns);
+
 /* Waits until all have ended; false: none has for so long. */
 bool weft__threads_wait(weft__nccl *nccl, int64_t patience_ns);
 
