@@ -95,12 +95,15 @@ static weft_status registered_ended(const struct registering *task)
     if (task->carried_out)
         return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "%s: %s: %.400s", task->name, task->call,
                                ncclGetErrorString(task->result));
-    if (!weft__comm_doomed(comm))
+    if (!weft__comm_doomed(comm) && !weft__comm_suspects(comm))
         return weft__nccl_fail(nccl, WEFT_ERR_STATE, "%s: communicator %s is in use", task->name,
                                comm->label);
     pthread_mutex_lock(&comm->lock);
-    memcpy(why, comm->why, sizeof why);
+    memcpy(why, weft__comm_doomed(comm) ? comm->why : comm->found_why, sizeof why);
     pthread_mutex_unlock(&comm->lock);
+    if (!weft__comm_doomed(comm))
+        return weft__nccl_fail(nccl, WEFT_ERR_BROKEN, "%s: communicator %s has failed: %.400s", task->name,
+                               comm->label, why);
     return weft__nccl_fail(nccl, WEFT_ERR_BROKEN, "%s: communicator %s is stopped: %.400s", task->name,
                            comm->label, why);
 }
@@ -139,6 +142,15 @@ static weft_status carry_out(struct registering of_call)
     return status;
 }
 
+/* Not of what has failed: no call is made there any more, until it is stopped. */
+static bool take_turn(weft__comm *comm, weft__turn *turn, int64_t deadline_ns)
+{
+    if (!weft__turn_take(comm, turn, deadline_ns)) return false;
+    if (!weft__comm_suspects(comm)) return true;
+    weft__turn_give(comm, turn);
+    return false;
+}
+
 /* ---- registering ---- */
 
 static void register_it(struct registering *task)
@@ -146,7 +158,7 @@ static void register_it(struct registering *task)
     weft__comm *comm = task->comm;
     weft__turn turn;
     weft__turn_ask(comm, &turn);
-    if (weft__turn_take(comm, &turn, weft__nccl_now(comm->nccl) + TURN_WAIT_NS)) {
+    if (take_turn(comm, &turn, weft__nccl_now(comm->nccl) + TURN_WAIT_NS)) {
         weft__comm_inside(comm, task->call);
         task->carried_out = true;
         task->result = ncclCommRegister(comm->handle, task->of->at, task->of->bytes, &task->of->handle);
@@ -207,13 +219,14 @@ static void deregister_it(struct registering *task)
     int64_t deadline_ns = weft__nccl_now(comm->nccl) + TURN_WAIT_NS;
     weft__turn turn;
     weft__turn_ask(comm, &turn);
-    if (weft__turn_take(comm, &turn, deadline_ns)) {
+    if (take_turn(comm, &turn, deadline_ns)) {
         weft__comm_inside(comm, task->call);
         task->carried_out = true;
         task->result = registered_end(comm, task->of);
         weft__turn_give(comm, &turn);
     }
-    if (weft__comm_doomed(comm) && weft__comm_outwait_abort_until(comm, deadline_ns)) {
+    if ((weft__comm_doomed(comm) || weft__comm_suspects(comm)) &&
+        weft__comm_outwait_abort_until(comm, deadline_ns)) {
         task->carried_out = true; /* the abort has taken it back */
         task->result = ncclSuccess;
     }

@@ -395,6 +395,39 @@ static void error_on_the_way(job_rank *me)
     b->close(b);
 }
 
+/* Until it is known whose doing it is no call is made there, and memory is taken back with the abort. */
+static void memory_beside_an_error(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    float *device = to_device(NULL, sizeof *device * N), *late = to_device(NULL, sizeof *late);
+    int64_t until;
+    owner o;
+    task t;
+    join_all(me, b, &o, "error");
+    CHECK_OK(b->mem_register(o.comm, device, sizeof *device * N));
+    job_meet(me);
+    t = sum_task(me, &o, device);
+    if (me->rank == 0) {
+        emu_script("async@1=value:6");
+        start(b, &t);
+        for (until = job_now_ns() + SHORT_MS * 10 * INT64_C(1000000); job_now_ns() < until;) b->poll(b);
+        CHECK(!atomic_load(&t.over));
+        CHECK_STATUS(WEFT_ERR_BROKEN, b->mem_register(o.comm, late, sizeof *late));
+        CHECK_TEXT(last_failure, "has failed: nccl");
+        CHECK_INT(emu_calls("ncclCommRegister"), 1);
+        poll_until_over(b, &t);
+        emu_script(NULL);
+    }
+    job_meet(me);
+    b->doom(o.comm, "rank 0 has failed");
+    CHECK_OK(b->mem_deregister(o.comm, device));
+    CHECK_INT(emu_calls("ncclCommDeregister"), 0);
+    CUDA(cudaFree(device));
+    CUDA(cudaFree(late));
+    b->drop(o.comm);
+    b->close(b);
+}
+
 static void death_of_a_peer(job_rank *me)
 {
     weft_backend *b = module_load(me);
@@ -518,6 +551,8 @@ int main(int argc, char **argv)
                  .body = error_on_the_way),
         JOB_TEST("an error of another rank", .ranks = 2, .bare = true, .processes = true, .arg = &remote,
                  .body = error_on_the_way),
+        JOB_TEST("memory beside an error", .ranks = 2, .bare = true, .processes = true,
+                 .body = memory_beside_an_error),
         JOB_TEST("the death of a peer", .ranks = 2, .bare = true, .processes = true, .killed = 2,
                  .body = death_of_a_peer),
         JOB_TEST("many communicators, made and dropped in any order", .ranks = 2, .bare = true,
