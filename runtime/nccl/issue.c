@@ -366,13 +366,16 @@ static bool enter_capture(weft__comm *comm, weft_backend_work *first)
     return true;
 }
 
-/* With the turn.  What NCCL says where it fails. */
+/* With the turn.  What NCCL says where it fails; no call is made on what has failed before. */
 static weft_status record_calls(weft__comm *comm, weft_backend_work *first, cudaStream_t stream, char *text,
                                 size_t bytes)
 {
     const char *call = "";
     ncclResult_t result;
-    cudaError_t error = weft__graph_hold(comm, stream);
+    weft_status status;
+    cudaError_t error;
+    if (weft__comm_suspects(comm)) return WEFT_ERR_BROKEN;
+    error = weft__graph_hold(comm, stream);
     if (error != cudaSuccess) {
         cudaGetLastError();
         snprintf(text, bytes, "holding a communicator by a graph: CUDA says \"%s\"",
@@ -388,10 +391,25 @@ static weft_status record_calls(weft__comm *comm, weft_backend_work *first, cuda
         snprintf(text, bytes, "it was stopped while it was recorded");
         return WEFT_ERR_BROKEN;
     }
-    return result == ncclSuccess ? WEFT_OK : weft__comm_error(call, result, text, bytes);
+    if (result == ncclSuccess) return WEFT_OK;
+    status = weft__comm_error(call, result, text, bytes);
+    weft__comm_suspect(comm, result, status, text); /* always: callers issue there */
+    return status;
 }
 
-/* With the turn, which is given back.  Nothing has begun on a device: it is over. */
+/* With the turn, which is given back.  They are over when it is known why (running.c). */
+static void await_cause(weft__comm *comm, weft__event *end)
+{
+    for (weft_backend_work *work = end->works; work; work = work->next) {
+        if (work->marker != end) weft__event_give(comm->nccl, work->marker);
+        work->marker = NULL;
+    }
+    end->cut = true;
+    weft__turn_give_issued(comm, end);
+}
+
+/* With the turn, which is given back.  Nothing has begun on a device: it is over, unless NCCL has told an error whose cause
+ * is still looked for. */
 static bool record(weft__comm *comm, weft__event *end)
 {
     weft_backend_work *first = end->works;
@@ -399,6 +417,10 @@ static bool record(weft__comm *comm, weft__event *end)
     bool one;
     cudaStream_t stream = weft__graph_of(first, &one);
     weft_status status = record_calls(comm, first, stream, text, sizeof text);
+    if (status != WEFT_OK && weft__comm_suspects(comm)) {
+        await_cause(comm, end);
+        return false;
+    }
     weft__turn_give(comm, &end->turn);
     for (weft_backend_work *work = first; work && status == WEFT_OK; work = work->next)
         comm->nccl->table->issued(work);

@@ -82,6 +82,10 @@ static void finish_stopped(weft__comm *comm)
  * False: it is not recorded; or it is over. */
 static bool record_late(weft__comm *comm, weft__event *end)
 {
+    if (end->capture) { /* it would have gone to a graph, so there is nothing to wait for */
+        if (weft__comm_doomed(comm)) finish_stopped(comm);
+        return false;
+    }
     if (atomic_load_explicit(&comm->state, memory_order_acquire) < WEFT__COMM_QUIET) return false;
     end->recorded = cudaEventRecord(end->cuda, comm->stream) == cudaSuccess;
     if (end->recorded) return true;

@@ -206,6 +206,56 @@ static void current_device(job_rank *me)
     b->close(b);
 }
 
+/* ---- in a graph ---- */
+
+/* Whether a caller records it; it is not polled for. */
+static void record_task(weft_backend *b, cudaStream_t stream, task *t)
+{
+    t->work.owner = t;
+    CHECK_OK(b->mark(b, stream, &t->work.marker));
+    CHECK(b->captures(b, t->work.marker));
+    CHECK(b->enter(b, &t->work));
+    b->issue(b, &t->work);
+}
+
+/* NCCL tells an error while a call is recorded: what the runtime finds out is waited for, and nothing is called meanwhile.
+ * It is over although the graph still holds the communicator, whose abort waits for that. */
+static void captured_beside_an_error(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    float *device = to_device(NULL, sizeof *device * SUMMED);
+    cudaStream_t stream = new_stream(me);
+    cudaGraph_t graph;
+    uint64_t calls;
+    owner o;
+    task t, recorded, next;
+    join_by_callers(me, b, &o, "recorded");
+    t = recorded = next = sum_task(me, &o, device);
+    run_task(b, &t);
+    t = sum_task(me, &o, device);
+    CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    record_task(b, stream, &recorded);
+    CHECK(atomic_load(&recorded.over));
+    emu_script("ncclAllReduce@1=error:6");
+    record_task(b, stream, &t);
+    emu_script(NULL);
+    calls = emu_calls("ncclGroupStart");
+    record_task(b, stream, &next);
+    CHECK_INT(emu_calls("ncclGroupStart"), calls);
+    poll_for(b, SHORT_MS);
+    CHECK(!atomic_load(&t.over) && !atomic_load(&next.over));
+    b->doom(o.comm, "rank 1 has died");
+    poll_until_over(b, &t);
+    poll_until_over(b, &next);
+    CHECK_STATUS(WEFT_ERR_BROKEN, t.status);
+    CHECK_TEXT(t.sentence, "rank 1 has died");
+    CHECK_TEXT(next.sentence, "rank 1 has died");
+    CUDA(cudaStreamEndCapture(stream, &graph));
+    CUDA(cudaGraphDestroy(graph));
+    b->drop(o.comm);
+    b->close(b);
+}
+
 /* ---- lent ---- */
 
 #ifdef NCCL_REVOKE_DEFAULT
@@ -268,6 +318,8 @@ int main(int argc, char **argv)
         JOB_TEST("what only launches", .ranks = 3, .bare = true, .processes = true, .body = only_launches),
         JOB_TEST("room that communicators share", .ranks = 1, .bare = true, .processes = true,
                  .body = shared_room),
+        JOB_TEST("captured, beside an error", .ranks = 1, .bare = true, .processes = true,
+                 .body = captured_beside_an_error),
         JOB_TEST("the current device", .ranks = 1, .bare = true, .processes = true, .body = current_device),
     };
     return JOB_MAIN(tests, argc, argv);
