@@ -312,6 +312,19 @@ static void a_late_rank(job_rank *me)
     job_meet(me);
 }
 
+/* With its graph gone the broken group's abort ends, and other groups go on. */
+static void its_abort_ends(job_rank *me, weft_group *group, chain *c)
+{
+    drop_graph(c);
+    for (int ms = 0; calls("aborted") < 2 && ms < job_late_ms(); ms++) job_sleep_ms(1);
+    CHECK_INT(calls("aborted"), 2); /* both of its parts */
+    CHECK_OK(weft_group_free(group));
+    job_meet(me);
+    warm_up(me, me->world, c);
+    give_chain(c);
+    job_meet(me);
+}
+
 /* A call outside of the graph hangs on a communicator that the graph holds, which is stopped and not revoked: its abort
  * comes back once the graph is gone. */
 static void a_call_that_hangs(job_rank *me)
@@ -335,14 +348,7 @@ static void a_call_that_hangs(job_rank *me)
     CHECK_INT(calls("ncclCommRevoke"), 0);
     CHECK(calls("ncclCommAbort"));
     CHECK_INT(calls("aborted"), 0);
-    drop_graph(&c);
-    for (int ms = 0; calls("aborted") < 2 && ms < job_late_ms(); ms++) job_sleep_ms(1);
-    CHECK_INT(calls("aborted"), 2); /* both of its parts */
-    CHECK_OK(weft_group_free(group));
-    job_meet(me);
-    warm_up(me, me->world, &c);
-    give_chain(&c);
-    job_meet(me);
+    its_abort_ends(me, group, &c);
 }
 
 /* One rank's call comes to no end, and the group breaks.  What is captured has agreed before the call, and is over on the
@@ -387,14 +393,7 @@ static void hangs_before_it_is_held(job_rank *me, bool while_captured)
     job_sleep_ms(job_short_ms());
     CHECK_INT(calls("ncclCommRevoke"), me->rank == 1);
     if (me->rank == 1) CHECK_INT(calls("aborted"), 0);
-    drop_graph(&c);
-    for (int ms = 0; calls("aborted") < 2 && ms < job_late_ms(); ms++) job_sleep_ms(1);
-    CHECK_INT(calls("aborted"), 2); /* both of its parts */
-    CHECK_OK(weft_group_free(group));
-    job_meet(me);
-    warm_up(me, me->world, &c);
-    give_chain(&c);
-    job_meet(me);
+    its_abort_ends(me, group, &c);
 }
 
 static void the_first_hangs(job_rank *me)
