@@ -551,6 +551,11 @@ int weft__p2p_bye_awaited(const weft__p2p *p2p)
     return -1;
 }
 
+bool weft__p2p_took_bye(const weft__p2p *p2p, int peer)
+{
+    return p2p->peers[peer].bye_taken;
+}
+
 /* Routes of peers that have left go when our answer to their goodbye is out. */
 static void drop_routes(weft__p2p *p2p)
 {

@@ -164,6 +164,10 @@ bool weft__p2p_touched(const weft__p2p *p2p, int peer); /* did anything ever go 
 bool weft__p2p_heard(const weft__p2p *p2p, int peer);   /* has anything come from there? */
 bool weft__p2p_awaits_bye(const weft__p2p *p2p, int peer); /* it has not taken this rank's goodbye */
 int weft__p2p_bye_awaited(const weft__p2p *p2p);           /* the first that has not taken it; -1: none */
+bool weft__p2p_took_bye(const weft__p2p *p2p, int peer);   /* and that it has taken it has come back */
+/* The process of peer has ended, if it shares memory with this one: what it had written is read, of which the last may
+ * be a goodbye.  Nothing goes there any more. */
+void weft__p2p_ended(weft__p2p *p2p, int peer);
 /* Peer is gone: its receives and sends end in ERR_PEER; what had already arrived from it can still be
  * received. */
 void weft__p2p_drop(weft__p2p *p2p, int peer);

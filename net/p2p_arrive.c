@@ -527,6 +527,13 @@ void weft__p2p_forget_group(weft__p2p *p2p, uint64_t group)
         weft__p2p_drop_unexpected(p2p, WEFT__LIST_ENTRY(ended.next, weft__unexpected, link));
 }
 
+void weft__p2p_ended(weft__p2p *p2p, int peer)
+{
+    const weft__peer_box *box = &p2p->peers[peer];
+    if (box->route && box->route->traits & WEFT__TRANSPORT_LOCAL && !box->gone && !box->said_bye)
+        box->route->drop(box->route, peer);
+}
+
 void weft__p2p_drop(weft__p2p *p2p, int peer)
 {
     weft__peer_box *box = &p2p->peers[peer];

@@ -183,6 +183,8 @@ static void let_go_of_death(weft_context *ctx, weft__peer *m)
     m->death_is_own = false;
 }
 
+/* A goodbye may be the last that it wrote, and not be read yet; and whoever has taken this rank's goodbye leaves without
+ * one for it. */
 static void on_death(weft__polled *w, uint32_t events)
 {
     weft__peer *m = WEFT__OWNER(w, weft__peer, death);
@@ -190,7 +192,11 @@ static void on_death(weft__polled *w, uint32_t events)
     (void)events;
     weft__peer_death_text(w->fd, why, sizeof why);
     let_go_of_death(m->ctx, m);
-    weft__peer_gone(m->ctx, m->rank, WEFT__DIED, false, why);
+    weft__p2p_ended(m->ctx->p2p, m->rank);
+    if (weft__p2p_took_bye(m->ctx->p2p, m->rank))
+        weft__peer_gone(m->ctx, m->rank, WEFT__LEFT, false, "has left");
+    else
+        weft__peer_gone(m->ctx, m->rank, WEFT__DIED, false, why);
 }
 
 weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool own)

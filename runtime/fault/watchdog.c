@@ -240,4 +240,5 @@ void weft__watchdog_leave(weft_context *ctx)
     ctx->guarded = false;
     weft__alarm_send(ctx); /* the sockets are this thread's now */
     weft__dumping_finish(ctx);
+    weft__alarm_send(ctx); /* a dump that began only now asks the other hosts for theirs */
 }

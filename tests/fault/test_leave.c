@@ -1,10 +1,12 @@
 /* test_leave.c - leaving is not collective: by finalize, abort, exit, and what a forked child may do. */
 #include "job.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,6 +174,46 @@ static void finalize_names_stopped(job_rank *me)
     CHECK_TEXT(weft_last_error(), "has not taken what was sent to it");
     CHECK_INT(kill(job_pid(me, 1), SIGCONT), 0);
     job_mark(me, 1);
+    leave_now(me, JOB_WAIT_MS);
+}
+
+static void await_end(pid_t pid)
+{
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    CHECK(end.fd >= 0);
+    CHECK_INT(poll(&end, 1, JOB_WAIT_MS), 1);
+    close(end.fd);
+}
+
+/* Whoever has taken the goodbye of a rank that still waits for another one leaves too, and that is no death.  By TCP it
+ * would have to wait for the stopped one too, over which it watches then. */
+static void leaves_behind(job_rank *me)
+{
+    int32_t value = 9;
+    job_setenv(me, "WEFT_TRANSPORT", "shm");
+    job_join(me);
+    if (me->rank == 2) {
+        job_message_works(me->world, 0, 2, 1);
+        job_mark(me, 0);
+        CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 0, 2, NULL, NULL));
+        return;
+    }
+    if (me->rank == 1) {
+        job_await(me, 1, 1);
+        CHECK_STATUS(WEFT_ERR_PEER, weft_irecv(me->world, &value, 1, WEFT_INT32, 0, 3, NULL, NULL));
+        leave_now(me, JOB_WAIT_MS);
+        return;
+    }
+    job_message_works(me->world, 0, 2, 1);
+    job_await(me, 0, 1);
+    job_stop(me, 2);
+    CHECK_OK(weft_isend(me->world, &value, 1, WEFT_INT32, 2, 2, NULL, NULL));
+    CHECK_INT(weft_finalize(me->ctx, JOB_SHORT_MS), WEFT_PENDING);
+    job_mark(me, 1);
+    await_end(job_pid(me, 1));
+    CHECK_INT(weft_finalize(me->ctx, JOB_SHORT_MS), WEFT_PENDING);
+    CHECK_OK(weft_group_status(me->world));
+    CHECK_INT(kill(job_pid(me, 2), SIGCONT), 0);
     leave_now(me, JOB_WAIT_MS);
 }
 
@@ -410,6 +452,8 @@ int main(int argc, char **argv)
         JOB_TEST("finalize names who is missing", .ranks = 3, .body = finalize_names_missing),
         JOB_TEST("finalize names who is stopped", .ranks = 3, .processes = true,
                  .body = finalize_names_stopped),
+        JOB_TEST("finalize outlasts others", .ranks = 3, .processes = true, .body = leaves_behind,
+                 .bare = true),
         JOB_TEST("a receive from anyone, alone", .ranks = 2, .body = from_anyone_alone),
         JOB_TEST("abort", .ranks = 3, .body = aborts),
         JOB_TEST("disagreement", .ranks = 4, .body = disagrees_and_leaves),

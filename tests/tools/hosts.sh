@@ -329,6 +329,7 @@ EOF
 
 [ $kind != sshd ] || exit 0
 begun=$(date +%s%N)
-over 16 "$join_leave" </dev/null
+over 16 -x "WEFT_DUMP_DIR=$dir/none" "$join_leave" </dev/null
 ends_with 0 "64 ranks"
+[ ! -e "$dir/none" ] || wrong "64 ranks: all left, and that was taken for a failure: $(grep -oh '"why":"[^"]*"' "$dir"/none/*)"
 echo "64 ranks on 4 hosts, from start to end: $((($(date +%s%N) - begun) / 1000000)) ms"
