@@ -26,7 +26,8 @@ static bool aborts(weft__nccl *nccl)
     {
         weft__comm *comm = WEFT__LIST_ENTRY(at, weft__comm, link);
         weft__comm_state state = atomic_load(&comm->state);
-        found = found || (state >= WEFT__COMM_DOOMED && state < WEFT__COMM_ABORTED);
+        found = found ||
+                (state >= WEFT__COMM_DOOMED && state < WEFT__COMM_ABORTED && !atomic_load(&comm->awaits));
     }
     pthread_mutex_unlock(&nccl->lock);
     return found;

@@ -153,6 +153,7 @@ static void publish_part(weft__comm *comm)
     if (atomic_load(&comm->state) < WEFT__COMM_ABORTING) {
         comm->root = comm->handle;
         comm->handle = comm->part;
+        comm->launches = true;
     } else {
         late = comm->part;
     }

@@ -116,6 +116,7 @@ static void abort_handles(weft__comm *comm)
 static void ending_to(weft__comm *comm, weft__comm_state state)
 {
     atomic_store(&comm->state, state);
+    weft__graph_awaited(comm);
     pthread_cond_broadcast(&comm->changed);
 }
 

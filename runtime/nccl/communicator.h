@@ -77,13 +77,14 @@ struct weft_backend_comm {
     pthread_cond_t changed;
     _Atomic(weft__comm_state) state; /* written under the lock */
     bool was_ready;                  /* it was, when it was doomed */
-    bool dropped;                    /* the owner is not told anything any more */
+    atomic_bool dropped;             /* the owner is not told anything any more */
     bool aborter;                    /* a thread sees to the abort */
     weft__turn *turn, *turn_last;    /* the first has it */
     bool entered;                    /* and uses it */
     unsigned lookers;                /* inside ncclCommGetAsyncError, or what takes no turn either */
     ncclComm_t handle;
     ncclComm_t root;    /* by callers, once handle is its part; NULL: handle is all there is */
+    bool launches;      /* what is called on the handle is launched when the call returns */
     weft__comm *parent; /* while it is being split off: neither can be stopped without the other */
     weft_status status; /* DOOMED and later: why */
     char why[WEFT__NCCL_SENTENCE];
@@ -95,6 +96,7 @@ struct weft_backend_comm {
     atomic_uint graphs; /* that hold the struct, one a capture, from before NCCL is called; under the lock */
     unsigned recorded;  /* of these, the ones for which NCCL has recorded something */
     weft__hold *hold;   /* what the last capture's graph holds; NULL: it is gone */
+    atomic_bool awaits; /* a thread aborts it, and may have to wait for these; under nccl->lock too */
     bool lent;          /* to the program, which may be inside a call of it at any time */
     weft__list registered; /* memory of the program's: registered.c */
 

@@ -33,6 +33,20 @@ struct weft__hold {
     bool recorded; /* under the communicator's lock */
 };
 
+/* Who closes the module waits for its threads, but not for graphs. */
+void weft__graph_awaited(weft__comm *comm)
+{
+    weft__nccl *nccl = comm->nccl;
+    weft__comm_state state = atomic_load(&comm->state);
+    bool awaits = (state == WEFT__COMM_ABORTING || state == WEFT__COMM_QUIET) && atomic_load(&comm->graphs);
+    if (awaits == atomic_load(&comm->awaits)) return;
+    pthread_mutex_lock(&nccl->lock);
+    atomic_store(&comm->awaits, awaits);
+    nccl->await_graphs = awaits ? nccl->await_graphs + 1 : nccl->await_graphs - 1;
+    pthread_cond_broadcast(&nccl->changed);
+    pthread_mutex_unlock(&nccl->lock);
+}
+
 static void let_go(void *arg)
 {
     weft__hold *hold = arg;
@@ -41,6 +55,7 @@ static void let_go(void *arg)
     atomic_fetch_sub(&comm->graphs, 1);
     comm->recorded -= hold->recorded;
     if (comm->hold == hold) comm->hold = NULL;
+    weft__graph_awaited(comm);
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     free(hold);

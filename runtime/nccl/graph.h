@@ -9,6 +9,8 @@ cudaStream_t weft__graph_of(const weft_backend_work *first, bool *one);
 cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream);
 /* With the turn, after it: NCCL has recorded something in that graph, and counts it. */
 void weft__graph_recorded(weft__comm *comm);
+/* The communicator's lock held, when its state or its graphs have changed: does its abort wait for them? */
+void weft__graph_awaited(weft__comm *comm);
 /* The communicator's lock held: until no graph holds it. */
 void weft__graph_outwait(weft__comm *comm);
 #endif

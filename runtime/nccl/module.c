@@ -201,7 +201,13 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
 
 /* ---- close ---- */
 
-/* What the runtime has not dropped is stopped. */
+/* It is to be whole for as long as graphs hold it. */
+static bool is_left_to_graphs(weft__comm *comm)
+{
+    return atomic_load(&comm->dropped) && atomic_load(&comm->graphs);
+}
+
+/* What does not end is stopped, but for what only graphs hold. */
 static void stop_all(weft__nccl *nccl)
 {
     weft__comm *comm;
@@ -211,7 +217,9 @@ static void stop_all(weft__nccl *nccl)
         WEFT__LIST_EACH(&nccl->comms, at)
         {
             weft__comm *other = WEFT__LIST_ENTRY(at, weft__comm, link);
-            if (!comm && !weft__comm_doomed(other) && weft__comm_ref_living(other)) comm = other;
+            if (!comm && !weft__comm_doomed(other) && !is_left_to_graphs(other) &&
+                weft__comm_ref_living(other))
+                comm = other;
         }
         pthread_mutex_unlock(&nccl->lock);
         if (comm) {
@@ -237,11 +245,12 @@ static bool outwait(weft__nccl *nccl)
     return ended && weft__list_empty(&nccl->comms);
 }
 
-/* Is each one that is left held by a graph? */
+/* Is there one that is left, and each held by a graph? */
 static bool in_graphs(weft__nccl *nccl)
 {
-    bool all = true;
+    bool all;
     pthread_mutex_lock(&nccl->lock);
+    all = !weft__list_empty(&nccl->comms);
     WEFT__LIST_EACH(&nccl->comms, at)
     {
         all = all && atomic_load(&WEFT__LIST_ENTRY(at, weft__comm, link)->graphs);

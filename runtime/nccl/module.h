@@ -44,6 +44,7 @@ typedef struct weft__nccl {
     pthread_mutex_t lock; /* short; order: a communicator's lock, then this one */
     pthread_cond_t changed;
     unsigned threads;      /* of the module, at work */
+    unsigned await_graphs; /* of these, aborts of what graphs hold: graph.c */
     bool hurry;            /* closing: whoever takes leave of a communicator stops being polite */
     uint64_t families;     /* numbers given to communicators that share resources */
     weft__list comms;      /* all of them */

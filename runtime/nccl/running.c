@@ -78,15 +78,28 @@ static void finish_stopped(weft__comm *comm)
     finish_all(comm, status, why);
 }
 
-/* What was cut short has no event yet: once nobody is inside any more, whatever NCCL had launched is before this.
- * False: it is not recorded; or it is over. */
+/* Has NCCL launched all that it will?  Where graphs hold a communicator its abort may last as long as they do: then that is
+ * so once who issued is out of the call, if it launches before it returns. */
+static bool is_through(weft__comm *comm)
+{
+    bool through;
+    if (atomic_load_explicit(&comm->state, memory_order_acquire) >= WEFT__COMM_QUIET) return true;
+    pthread_mutex_lock(&comm->lock);
+    through = atomic_load(&comm->state) == WEFT__COMM_ABORTING && atomic_load(&comm->graphs) &&
+              comm->launches && !comm->entered;
+    pthread_mutex_unlock(&comm->lock);
+    return through;
+}
+
+/* What was cut short has no event yet: whatever NCCL had launched is before this.  False: it is not recorded; or it is
+ * over. */
 static bool record_late(weft__comm *comm, weft__event *end)
 {
     if (end->capture) { /* it would have gone to a graph, so there is nothing to wait for */
         if (weft__comm_doomed(comm)) finish_stopped(comm);
         return false;
     }
-    if (atomic_load_explicit(&comm->state, memory_order_acquire) < WEFT__COMM_QUIET) return false;
+    if (!is_through(comm)) return false;
     end->recorded = cudaEventRecord(end->cuda, comm->stream) == cudaSuccess;
     if (end->recorded) return true;
     cudaGetLastError();

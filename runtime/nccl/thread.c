@@ -126,19 +126,25 @@ bool weft__thread_call(weft__nccl *nccl, void (*run)(void *arg), void *arg)
     return true;
 }
 
+/* Lock held.  But for those that wait for graphs, which may be there for as long as the program likes. */
+static unsigned at_work(const weft__nccl *nccl)
+{
+    return nccl->threads - nccl->await_graphs;
+}
+
 bool weft__threads_wait(weft__nccl *nccl, int64_t patience_ns)
 {
     int64_t deadline_ns = weft__nccl_now(nccl) + patience_ns;
     unsigned threads;
     bool waits = true, ended;
     pthread_mutex_lock(&nccl->lock);
-    while ((threads = nccl->threads) && waits) {
+    while ((threads = at_work(nccl)) && waits) {
         waits = weft__nccl_cond_wait(&nccl->changed, &nccl->lock, deadline_ns);
-        if (nccl->threads >= threads) continue;
+        if (at_work(nccl) >= threads) continue;
         waits = true;
         deadline_ns = weft__nccl_now(nccl) + patience_ns;
     }
-    ended = !nccl->threads;
+    ended = !threads;
     pthread_mutex_unlock(&nccl->lock);
     return ended;
 }

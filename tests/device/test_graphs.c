@@ -476,6 +476,36 @@ static void context_first(job_rank *me)
     if (device_is_emulated()) CHECK_INT(ended(), 2);
 }
 
+/* Nor for the abort of a group that has broken, which its graph holds up; what is whole and in a graph stays so. */
+static void beside_one_that_broke(job_rank *me)
+{
+    enum { SOON_MS = 900 };
+    job_join(me);
+    chain c = take_chain(me), hung = {0};
+    weft_group *group = job_group(me, me->size, "broken", 0);
+    if (!device_is_emulated()) return;
+    hung = take_chain(me);
+    warm_up(me, me->world, &c);
+    warm_up(me, group, &hung);
+    make_graph(me, me->world, &c);
+    make_graph(me, group, &hung);
+    hang(me, group, &hung, NULL);
+    CHECK_OK(weft_group_free(group));
+    job_meet(me);
+    int64_t began = job_now_ns();
+    CHECK_OK(weft_finalize(me->ctx, job_wait_ms()));
+    CHECK_PERIOD(began, job_now_ns(), 0, SOON_MS + job_late_ms());
+    me->ctx = NULL;
+    job_meet(me);
+    CHECK_INT(calls("ncclCommAbort"), 1); /* of the part that graphs hold, before its root */
+    for (int time = 0; time < FEW; time++) replay(me, &c, time);
+    job_meet(me);
+    drop_graph(&c);
+    drop_graph(&hung);
+    for (int ms = 0; ended() < 4 && ms < job_wait_ms(); ms++) job_sleep_ms(1);
+    CHECK_INT(ended(), 4); /* each with its root */
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +522,8 @@ int main(int argc, char **argv)
         JOB_TEST("the group ends first", .ranks = 2, .processes = true, .body = group_first),
         JOB_TEST("the context ends first", .ranks = 2, .processes = true, .bare = true,
                  .body = context_first),
+        JOB_TEST("beside one that broke", .ranks = 2, .processes = true, .bare = true,
+                 .body = beside_one_that_broke),
     };
     return JOB_MAIN(tests, argc, argv);
 }
