@@ -156,9 +156,9 @@ struct weft_backend {
     /* Marks the place on the caller's stream (weft_call.stream) after which the work may begin; WEFT_NO_STREAM:
      * *marker is NULL.  NULL: it has no streams, and calls that name one are refused. */
     weft_status (*mark)(weft_backend *backend, void *stream, void **marker);
-    /* Is what mark gave a place on a stream that is being captured into a graph?  Its work, a collective in program order,
-     * is only recorded there, by enter and issue, and finished with that; start ends what comes to it with ERR_STATE.
-     * NULL: mark refuses such streams. */
+    /* Is what mark gave a place on a stream that is being captured into a graph, now and not only when it was marked?  Its
+     * work, a collective in program order, is only recorded there, by enter and issue, and finished with that; start ends
+     * what comes to it with ERR_STATE.  NULL: mark refuses such streams. */
     bool (*captures)(weft_backend *backend, const void *marker);
     /* The marker, which may be NULL, is not needed.  Any thread.  NULL: only together with mark. */
     void (*unmark)(weft_backend *backend, void *marker);

@@ -22,6 +22,11 @@ struct weft__executor {
     /* Both requests are prepared and of one batch, where `first` is the first in that memory.  Collectives are
      * issued in one call; of messages those that go together.  The caller's thread.  NULL: it is issued by itself. */
     void (*follow)(weft_request *first, weft_request *req);
+    /* A request that is to be recorded in a graph (req->capture), which may have joined a batch before, is about to be
+     * queued: is its capture still there?  The caller's thread, engine not held.  NULL: nothing is recorded. */
+    weft_status (*goes_on)(const weft_request *req);
+    /* And can this thread record it?  The engine is held until it has begun.  NULL: only together with goes_on. */
+    weft_status (*may_record)(const weft_request *req);
     /* Begins.  It may settle the request, and it may hand it to another executor: req->executor says to
      * whom.  Called once more for a request that was held (request.h). */
     void (*start)(weft_request *req);

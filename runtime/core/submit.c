@@ -320,6 +320,24 @@ static bool issues_itself(const weft_group *group, unsigned traits)
     return traits & ENDS_WITH_GROUP && group->params.program && !weft__in_callback();
 }
 
+/* What of it is to be recorded in a graph, if anything: of a batch, one for all that are. */
+static const weft_request *captured(const weft_request *req)
+{
+    if (!(weft__kind_traits(req->op.kind) & WEFT__BATCHES)) return req->capture ? req : NULL;
+    for (size_t i = 0; i < req->u.batch->count; i++)
+        if (req->u.batch->members[i]->capture) return req->u.batch->members[i];
+    return NULL;
+}
+
+/* Engine held, before it has its number: what cannot be recorded is refused, and breaks nothing. */
+static weft_status may_record(const weft_request *req)
+{
+    const weft_request *first = captured(req);
+    if (WEFT__LIKELY(!first)) return WEFT_OK;
+    weft__engine_begin(req->ctx, NULL, 0); /* what was submitted before */
+    return weft__executor_of(first->ctx, &first->op)->may_record(first);
+}
+
 /* The engine is held: from before it was queued, or another thread that has it would begin it. */
 static void begin_and_issue(weft_context *ctx, int64_t submitted_ns, int64_t check_ns)
 {
@@ -347,13 +365,18 @@ static weft_status enqueue(weft_request *req, unsigned traits, int64_t unsettled
         atomic_fetch_sub_explicit(&ctx->inflight_queued, unsettled, memory_order_release);
         return status;
     }
+    here = issues_itself(req->group, traits);
+    if (here) weft__engine_take(ctx);
+    if (here && (status = may_record(req)) != WEFT_OK) {
+        weft__engine_drop(ctx);
+        atomic_fetch_sub_explicit(&ctx->inflight_queued, unsettled, memory_order_release);
+        return status;
+    }
     req->steps = WEFT__ANYWHERE;
     req->after_break = is_broken(req->group);
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
     weft__request_to_alone(req, WEFT__QUEUED);
-    here = issues_itself(req->group, traits);
     leave_work(ctx);
-    if (here) weft__engine_take(ctx);
     if (out) *out = req; /* first: its callback may run, and release it, before this function returns */
     weft__mpsc_push(&ctx->submitted, &req->node);
     if (here) {
@@ -546,10 +569,13 @@ weft_status weft__submit_batch(weft_request *whole, const weft_call *call, weft_
 {
     weft_context *ctx = whole->ctx;
     size_t count = whole->u.batch->count;
+    const weft_request *first;
     weft_status status = out ? WEFT_OK : weft__may_wait_for_it();
     for (size_t i = 0; i < count && status == WEFT_OK && !out; i++)
         status = may_wait_for_capture(whole->u.batch->members[i]);
     if (status == WEFT_OK) status = may_capture_together(whole->u.batch);
+    if (status == WEFT_OK && (first = captured(whole)) != NULL)
+        status = weft__executor_of(ctx, &first->op)->goes_on(first);
     if (status == WEFT_OK) {
         set_times(whole, weft__now_ns(), timeout_of(whole, call));
         status = enqueue(whole, ready_members(whole), (int64_t)count + 1, out);

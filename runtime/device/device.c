@@ -176,25 +176,51 @@ static void release(weft_request *req)
 
 /* ---- graphs ---- */
 
-/* What the calling thread can record by itself: it makes no communicator, and waits for no other thread's calls. */
-static weft_status capture_ready(const weft_request *req, const weft__module *module)
+/* What the calling thread can record by itself, with the engine held: it makes no communicator, and waits for no other
+ * thread's calls. */
+static weft_status device_may_record(const weft_request *req)
 {
     weft_context *ctx = req->ctx;
-    const char *name = weft__kind_name(req->op.kind);
-    bool ready, ahead;
-    weft__engine_empty_queue(ctx);
-    weft__engine_take(ctx);
-    ready = weft__device_comm_is_ready(req->group, module);
-    ahead = atomic_load(&ctx->program_ahead) || !weft__list_empty(&ctx->program_line);
-    weft__engine_drop(ctx);
-    if (ready && !ahead) return WEFT_OK;
+    bool ready = weft__device_comm_is_ready(req->group, weft__module_for(ctx, req->op.memory));
+    if (ready && !atomic_load(&ctx->program_ahead) && weft__list_empty(&ctx->program_line)) return WEFT_OK;
     return weft__fail(
         WEFT_ERR_STATE,
         ready ? "%s: its stream is being captured into a graph, and operations before it are not "
                 "issued yet: wait for them before the capture"
               : "%s: its stream is being captured into a graph, and its group has no communicator "
                 "yet: its first collective, outside of a graph, makes it",
-        name);
+        weft__kind_name(req->op.kind));
+}
+
+static weft_status may_be_recorded(const weft_request *req)
+{
+    weft_status status;
+    weft__engine_empty_queue(req->ctx);
+    weft__engine_take(req->ctx);
+    status = device_may_record(req);
+    weft__engine_drop(req->ctx);
+    return status;
+}
+
+static weft_status not_in_callback(const weft_request *req)
+{
+    if (!weft__in_callback()) return WEFT_OK;
+    return weft__fail(WEFT_ERR_STATE,
+                      "%s: its stream is being captured into a graph, and in a callback "
+                      "nothing is recorded",
+                      weft__kind_name(req->op.kind));
+}
+
+/* What has joined a batch may have been left by its capture since. */
+static weft_status device_goes_on(const weft_request *req)
+{
+    const weft__device *d = req->device;
+    if (!d->module->backend->captures(d->module->backend, d->work.marker))
+        return weft__fail(WEFT_ERR_STATE,
+                          "batch_end: %s has joined while its stream was being captured into a graph, and it "
+                          "is not any more: a batch ends within the capture that it is to be recorded in",
+                          weft__kind_name(req->op.kind));
+    return not_in_callback(req);
 }
 
 static weft_status may_capture(const weft_request *req, const weft__module *module)
@@ -211,12 +237,8 @@ static weft_status may_capture(const weft_request *req, const weft__module *modu
             "%s: its stream is being captured into a graph, and group %s is in the agreed order: "
             "only in program order are operations recorded",
             name, req->group->label);
-    if (weft__in_callback())
-        return weft__fail(WEFT_ERR_STATE,
-                          "%s: its stream is being captured into a graph, and in a callback "
-                          "nothing is recorded",
-                          name);
-    return capture_ready(req, module);
+    if (not_in_callback(req) != WEFT_OK) return WEFT_ERR_STATE;
+    return may_be_recorded(req);
 }
 
 weft_status weft__device_prepare(weft_request *req, void *stream)
@@ -475,6 +497,8 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .traits = WEFT__ENDS_WITH_GROUP | WEFT__HAS_PHASES,
                                               .prepare = device_prepare,
                                               .follow = device_follow,
+                                              .goes_on = device_goes_on,
+                                              .may_record = device_may_record,
                                               .start = device_start,
                                               .fail = device_fail,
                                               .abandon = device_abandon,

@@ -46,11 +46,17 @@ void weft__program_leave(weft__device *first)
     weft__program_turns(first->req->ctx);
 }
 
+/* What is recorded in a graph was asked about before it had its number: what has come since, from a callback, runs when it
+ * runs, and a replay later. */
+static bool waits_for_others(const weft__device *first)
+{
+    return atomic_load(&first->req->ctx->program_ahead) && !first->req->capture;
+}
+
 bool weft__program_by_caller(weft__device *first)
 {
-    weft_context *ctx = first->req->ctx;
     weft_backend *backend = first->module->backend;
-    if (!weft__submit_issues() || !backend->enter || first->part.splits || atomic_load(&ctx->program_ahead) ||
+    if (!weft__submit_issues() || !backend->enter || first->part.splits || waits_for_others(first) ||
         atomic_load(&first->module->lost) || !backend->enter(backend, &first->work))
         return false;
     first->next_entered = NULL;

@@ -180,8 +180,10 @@ weft_status weft__device_check_stream(const weft__nccl *nccl, void *stream)
 bool weft__device_captures(weft_backend *backend, const void *marker)
 {
     const weft__event *mark = marker;
-    (void)backend;
-    return mark && mark->capture;
+    enum cudaStreamCaptureStatus capture;
+    if (!mark || !mark->capture) return false;
+    return look_at_stream(weft__nccl_of(backend), mark->capture, &capture) == WEFT_OK &&
+           capture == cudaStreamCaptureStatusActive;
 }
 
 static weft_status may_be_captured(const weft__nccl *nccl, void *stream, enum cudaStreamCaptureStatus capture)

@@ -203,6 +203,25 @@ static void refused(job_rank *me)
     job_meet(me);
 }
 
+/* Its members have joined while the stream was captured; the group is none the worse for it. */
+static void a_batch_ends_late(job_rank *me)
+{
+    chain c = take_chain(me);
+    weft_batch *batch = NULL;
+    weft_request *req = NULL;
+    warm_up(me, me->world, &c);
+    begin_capture(&c);
+    CHECK_OK(weft_batch_begin(me->world, &batch));
+    const weft_call joins = {.batch = batch, .stream = c.stream};
+    CHECK_OK(weft_all_reduce(me->world, c.in, c.sum, COUNT, WEFT_INT32, WEFT_SUM, &joins, NULL));
+    end_capture(&c);
+    refuses(WEFT_ERR_STATE, "is not any more", weft_batch_end(batch, NULL, &req), req);
+    drop_graph(&c);
+    warm_up(me, me->world, &c);
+    give_chain(&c);
+    job_meet(me);
+}
+
 /* ---- beside others ---- */
 
 static void await_flag(void *flag)
@@ -240,6 +259,42 @@ static void many_under_way(job_rank *me)
     device()->emu_script(NULL);
     atomic_store(&goes_on, true);
     for (int i = 0; i < MANY; i++) WAIT_OK(reqs[i]);
+    CHECK_OK(weft_group_free(other));
+    give_chain(&c);
+    give_chain(&eager);
+    job_meet(me);
+}
+
+/* Between a batch's beginning and its end more was submitted than its stream takes, which is issued in its turn by another
+ * thread. */
+static void a_batch_behind_others(job_rank *me)
+{
+    enum { MANY = 300 };
+    static atomic_bool goes_on;
+    chain c = take_chain(me), eager = take_chain(me);
+    void *held = device_stream(0);
+    const weft_call behind = {.stream = held}, next = {.stream = WEFT_NO_STREAM};
+    weft_group *other = job_group(me, me->size, "other", 0);
+    weft_request *reqs[MANY], *req = NULL;
+    weft_batch *batch = NULL;
+    if (!device_is_emulated()) return;
+    warm_up(me, me->world, &c);
+    warm_up(me, other, &c);
+    atomic_store(&goes_on, false);
+    DEVICE_OK(device()->cudaLaunchHostFunc(held, await_flag, &goes_on));
+    begin_capture(&c);
+    CHECK_OK(weft_batch_begin(me->world, &batch));
+    const weft_call joins = {.batch = batch, .stream = c.stream};
+    CHECK_OK(weft_all_reduce(me->world, c.in, c.sum, COUNT, WEFT_INT32, WEFT_SUM, &joins, NULL));
+    for (int i = 0; i < MANY; i++)
+        CHECK_OK(weft_all_reduce(other, eager.in, eager.sum, COUNT, WEFT_INT32, WEFT_SUM, i ? &next : &behind,
+                                 &reqs[i]));
+    refuses(WEFT_ERR_STATE, "not issued yet", weft_batch_end(batch, NULL, &req), req);
+    end_capture(&c);
+    drop_graph(&c);
+    atomic_store(&goes_on, true);
+    for (int i = 0; i < MANY; i++) WAIT_OK(reqs[i]);
+    warm_up(me, me->world, &c);
     CHECK_OK(weft_group_free(other));
     give_chain(&c);
     give_chain(&eager);
@@ -512,6 +567,8 @@ int main(int argc, char **argv)
         JOB_TEST("right each time", .ranks = 2, .processes = true, .body = right_each_time),
         JOB_TEST("a batch", .ranks = 2, .processes = true, .body = a_batch),
         JOB_TEST("refused", .ranks = 2, .processes = true, .body = refused),
+        JOB_TEST("a batch that ends late", .ranks = 2, .processes = true, .body = a_batch_ends_late),
+        JOB_TEST("a batch behind others", .ranks = 2, .processes = true, .body = a_batch_behind_others),
         JOB_TEST("many under way", .ranks = 2, .processes = true, .body = many_under_way),
         JOB_TEST("a mismatch", .ranks = 3, .processes = true, .body = a_mismatch),
         JOB_TEST("a late rank", .ranks = 3, .processes = true, .body = a_late_rank),
