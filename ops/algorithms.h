@@ -22,15 +22,19 @@ typedef enum weft__reach {
     WEFT__REACH_UP_TO_SHARED,  /* bytes by the number of ranks, and no more than a slot holds */
     WEFT__REACH_UP_TO_OR_PAIR, /* bytes, and any number between two ranks */
     WEFT__REACH_UP_TO_OF_FOUR, /* bytes, among four ranks and more */
-    WEFT__REACH_UP_TO_OR_EACH, /* bytes for each rank, or WEFT__OR_EACH_LEAST */
+    WEFT__REACH_UP_TO_OR_EACH, /* bytes for each rank among few hosts, or WEFT__OR_EACH_LEAST */
     WEFT__REACH_FEW_HOSTS,     /* bytes, or any number where it says 0, among few hosts */
     WEFT__REACH_MANY_EACH,     /* fewer than that for each rank, among many hosts */
-    WEFT__REACH_FEW_OR_EACH /* WEFT__FEW_OR_EACH_LEAST among few hosts, among many fewer than bytes for each */
+    WEFT__REACH_MANY_OR_LONG,  /* likewise, and any number from WEFT__LONG_CHAIN ranks on */
+    WEFT__REACH_FEW_OR_EACH, /* WEFT__FEW_OR_EACH_LEAST among few hosts, among many fewer than bytes for each */
+    WEFT__REACH_SMALL_OR_EACH /* WEFT__SMALL_OR_EACH_LEAST, among many hosts fewer than bytes for each */
 } weft__reach;
 
-#define WEFT__FEW_HOSTS         16
-#define WEFT__OR_EACH_LEAST     65536
-#define WEFT__FEW_OR_EACH_LEAST 4096
+#define WEFT__FEW_HOSTS           16
+#define WEFT__LONG_CHAIN          512
+#define WEFT__OR_EACH_LEAST       65536
+#define WEFT__FEW_OR_EACH_LEAST   4096
+#define WEFT__SMALL_OR_EACH_LEAST 32768
 
 typedef struct weft__limit {
     weft__reach reach;

@@ -22,13 +22,15 @@
  * from a host to a host:
  *   FEW_BYTES    so few that only the messages count
  *   FEW_EACH     so few for each rank that one message for each other rank is too many
- *   BY_HOSTS     a tree of hosts sends all bytes at each level; a ring waits for as many messages as there are
- *                ranks, so this grows with them
+ *   BY_HOSTS     a tree of hosts sends all bytes at each level; a chain or ring waits for as many messages as there
+ *                are ranks, so this grows with them, unless halves can be dealt out, which is for many hosts
  *   FEW_HOSTS    members of all hosts hear from each other directly: among not too many
  *   TO_2_MIB     likewise, and with as much memory for partial sums
  *   MANY_HOSTS   among more: halving or doubling, until a ring's messages are long enough
  *   MANY_TWICE   likewise of an all_reduce, whose ring goes round twice
+ *   MANY_CHAIN   likewise of a broadcast, whose chain is too long among so many ranks that 256 segments do not fill it
  *   FEW_OR_MANY  FEW_BYTES among few hosts, MANY_HOSTS among more
+ *   MANY_BLOCKS  SMALL among few hosts; among more a root that has a message for each rank is busy with these
  * Those for many hosts are what tests/sim/test_scale.c finds for a model of a network (tests/sim/README.md). */
 #define WEFT__LIMITS(X)                     \
     X(NEVER,       NEVER,         0)        \
@@ -47,7 +49,9 @@
     X(TO_2_MIB,    FEW_HOSTS,     2097152)  \
     X(MANY_HOSTS,  MANY_EACH,     16384)    \
     X(MANY_TWICE,  MANY_EACH,     49152)    \
-    X(FEW_OR_MANY, FEW_OR_EACH,   16384)
+    X(MANY_CHAIN,  MANY_OR_LONG,  16384)    \
+    X(FEW_OR_MANY, FEW_OR_EACH,   16384)    \
+    X(MANY_BLOCKS, SMALL_OR_EACH, 8192)
 
 /* ROUNDS(ARG, KIND, name, limit, limit in rank order), MESSAGES(ARG, KIND, name, builder, limit, limit over
  * several hosts, limit in rank order).  ARG: for those who make something of the rows; passed on as it is. */
@@ -57,11 +61,13 @@
                                                                                                                         \
     ROUNDS(ARG, BROADCAST,          "all_read",                                     ANY,                      NEVER)    \
     MESSAGES(ARG, BROADCAST,        "binomial_tree",      tree_broadcast,           TREE_OR_2,   BY_HOSTS,    NEVER)    \
+    MESSAGES(ARG, BROADCAST,        "scatter_doubling",   doubling_broadcast,       NEVER,       MANY_CHAIN,  NEVER)    \
     MESSAGES(ARG, BROADCAST,        "scatter_ring",       ring_broadcast,           BEFORE_LONG, NEVER,       NEVER)    \
     MESSAGES(ARG, BROADCAST,        "chain",              chain_broadcast,          ANY,         ANY,         NEVER)    \
                                                                                                                         \
     ROUNDS(ARG, REDUCE,             "all_read",                                     ANY,                      ANY)      \
     MESSAGES(ARG, REDUCE,           "binomial_tree",      tree_reduce,              SMALL,       BY_HOSTS,    NEVER)    \
+    MESSAGES(ARG, REDUCE,           "halving_gather",     halving_reduce,           NEVER,       MANY_HOSTS,  NEVER)    \
     MESSAGES(ARG, REDUCE,           "ring_gather",        ring_reduce,              ANY,         ANY,         NEVER)    \
     MESSAGES(ARG, REDUCE,           "direct",             ordered_reduce,           NEVER,       NEVER,       SMALL)    \
     MESSAGES(ARG, REDUCE,           "shares_gather",      ordered_shares,           NEVER,       NEVER,       ANY)      \
@@ -89,11 +95,11 @@
     MESSAGES(ARG, ALL_GATHER,       "pairwise",           pairwise,                 NEVER,       NEVER,       NEVER)    \
                                                                                                                         \
     ROUNDS(ARG, GATHER,             "all_read",                                     ANY,                      NEVER)    \
-    MESSAGES(ARG, GATHER,           "binomial_tree",      tree_gather,              SMALL,       SMALL,       NEVER)    \
+    MESSAGES(ARG, GATHER,           "binomial_tree",      tree_gather,              SMALL,       MANY_BLOCKS, NEVER)    \
     MESSAGES(ARG, GATHER,           "direct",             direct_gather,            ANY,         ANY,         NEVER)    \
                                                                                                                         \
     ROUNDS(ARG, SCATTER,            "all_read",                                     ANY,                      NEVER)    \
-    MESSAGES(ARG, SCATTER,          "binomial_tree",      tree_scatter,             SMALL,       SMALL,       NEVER)    \
+    MESSAGES(ARG, SCATTER,          "binomial_tree",      tree_scatter,             SMALL,       MANY_BLOCKS, NEVER)    \
     MESSAGES(ARG, SCATTER,          "direct",             direct_scatter,           ANY,         ANY,         NEVER)    \
                                                                                                                         \
     ROUNDS(ARG, ALL_TO_ALL,         "all_read",                                     ANY,                      NEVER)    \

@@ -23,6 +23,7 @@ typedef struct places {
     int pairs;
     int own; /* this rank's place, or that of who stands for it */
     bool aside, for_two;
+    int root;          /* a seat that stands for its pair whichever of the two it is; -1: none */
     int reversed_bits; /* where > 0, places are numbered by their bits in reverse: of so many */
 } places;
 
@@ -41,24 +42,36 @@ static void nearest_first(places *p)
     p->own = reversed(p->own, p->reversed_bits);
 }
 
-static places places_of(const weft__schedule *s)
+static places places_with_root(const weft__schedule *s, int root)
 {
-    places p = {.power = 1};
+    places p = {.power = 1, .root = root};
     bool paired;
     while (p.power <= s->size / 2) p.power *= 2;
     p.pairs = s->size - p.power;
     paired = s->seat < 2 * p.pairs;
     p.own = paired ? s->seat / 2 : s->seat - p.pairs;
-    p.aside = paired && s->seat % 2 == 0;
+    p.aside = paired && (root >= 0 && s->seat / 2 == root / 2 ? s->seat != root : s->seat % 2 == 0);
     p.for_two = paired && !p.aside;
     return p;
 }
 
-/* The second one, where the place is a pair's. */
+static places places_of(const weft__schedule *s)
+{
+    return places_with_root(s, -1);
+}
+
+/* Pairs are of seats 2 k and 2 k + 1. */
+static int other_of_pair(const weft__schedule *s)
+{
+    return s->seat ^ 1;
+}
+
+/* The second one, or the root, where the place is a pair's. */
 static int seat_at(const places *p, int place)
 {
     if (p->reversed_bits) place = reversed(place, p->reversed_bits);
-    return place < p->pairs ? 2 * place + 1 : place + p->pairs;
+    if (place >= p->pairs) return place + p->pairs;
+    return p->root >= 0 && p->root / 2 == place ? p->root : 2 * place + 1;
 }
 
 static bool is_of_pair(const places *p, int place)
@@ -72,8 +85,8 @@ static bool is_of_pair(const places *p, int place)
 /* In place the result would overwrite what is being sent. */
 static void stand_aside(weft__schedule *s, weft__operand own, size_t in_count, size_t out_count)
 {
-    int sent = weft__add_send(s, s->seat + 1, PAIR_TAG, own.place, in_count, own.ready, WEFT__NO_STEP);
-    weft__add_recv(s, s->seat + 1, PAIR_TAG, weft__at(s, WEFT__OUT, 0), out_count, sent, WEFT__NO_STEP);
+    int sent = weft__add_send(s, other_of_pair(s), PAIR_TAG, own.place, in_count, own.ready, WEFT__NO_STEP);
+    weft__add_recv(s, other_of_pair(s), PAIR_TAG, weft__at(s, WEFT__OUT, 0), out_count, sent, WEFT__NO_STEP);
 }
 
 /* A partner's operand, of the elements that this rank goes on with, comes into TMP and is reduced to there,
@@ -91,7 +104,7 @@ static weft__operand doubling_meet(weft__schedule *s, weft__operand own, int pee
 
 static weft__operand doubling_begin(weft__schedule *s, const places *p, weft__operand own, size_t count)
 {
-    return p->for_two ? doubling_meet(s, own, s->seat - 1, PAIR_TAG, count, 1, NULL) : own;
+    return p->for_two ? doubling_meet(s, own, other_of_pair(s), PAIR_TAG, count, 1, NULL) : own;
 }
 
 void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
@@ -115,7 +128,7 @@ void weft__build_doubling_all_reduce(weft__schedule *s, const weft__op *op)
                             last ? &out : NULL);
         if (last) weft__add_order(s, in_sent, own.ready);
     }
-    if (p.for_two) weft__add_send(s, s->seat - 1, PAIR_TAG, out, op->count, own.ready, WEFT__NO_STEP);
+    if (p.for_two) weft__add_send(s, other_of_pair(s), PAIR_TAG, out, op->count, own.ready, WEFT__NO_STEP);
 }
 
 /* ---- halving ---- */
@@ -249,7 +262,7 @@ void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
     }
     h = halve(s, op, &p, doubling_begin(s, &p, own, all), p.for_two ? NULL : &out);
     if (!p.for_two) return;
-    weft__add_send(s, s->seat - 1, PAIR_TAG, h.own.place, op->count, h.own.ready, WEFT__NO_STEP);
+    weft__add_send(s, other_of_pair(s), PAIR_TAG, h.own.place, op->count, h.own.ready, WEFT__NO_STEP);
     weft__add_copy(s, weft__plus(s, h.own.place, op->count), out, op->count, 1, h.own.ready, WEFT__NO_STEP);
 }
 
@@ -284,7 +297,7 @@ static gathered doubling_gather(weft__schedule *s, const weft__op *op, const pla
 /* All of OUT, to the other one of the pair. */
 static void tell_other(weft__schedule *s, size_t count, const gathered *g)
 {
-    int sent = weft__add_send(s, s->seat - 1, PAIR_TAG, weft__at(s, WEFT__OUT, 0), count, WEFT__NO_STEP,
+    int sent = weft__add_send(s, other_of_pair(s), PAIR_TAG, weft__at(s, WEFT__OUT, 0), count, WEFT__NO_STEP,
                               WEFT__NO_STEP);
     weft__add_orders(s, g->by, g->n, sent);
 }
@@ -339,8 +352,160 @@ void weft__build_doubling_all_gather(weft__schedule *s, const weft__op *op)
     own = weft__add_copy(s, in, weft__plus(s, first, p.for_two ? op->count : 0), op->count, 1, WEFT__NO_STEP,
                          WEFT__NO_STEP);
     if (p.for_two)
-        other = weft__add_recv(s, s->seat - 1, PAIR_TAG, first, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
+        other = weft__add_recv(s, other_of_pair(s), PAIR_TAG, first, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
     g = doubling_gather(s, op, &p, all, own, other);
     if (ordered) g = spread_blocks(s, op, &p, all, &g);
     if (p.for_two) tell_other(s, (size_t)s->size * op->count, &g);
+}
+
+/* ---- from one, and to one ----
+ *
+ * Numbers count places from the root's, by exclusive or.  Whoever has the spans of as many places as its number's
+ * lowest bit, the root all, hands half of them to the partner that is half as many places away, and goes on with the
+ * rest.  The nearest first, so that the members of the root's host send to other hosts side by side, and nothing twice. */
+
+/* Those places: from `kept` on. */
+typedef struct holding {
+    int kept, n;
+} holding;
+
+static holding holding_of(const places *p, int root)
+{
+    int number = p->own ^ root, lowest = number & -number;
+    int n = number ? lowest : p->power;
+    return (holding){p->own & ~(n - 1), n};
+}
+
+static int place_of_seat(const places *p, int seat)
+{
+    int place = seat < 2 * p->pairs ? seat / 2 : seat - p->pairs;
+    return p->reversed_bits ? reversed(place, p->reversed_bits) : place;
+}
+
+#define BROADCAST_STRIPES_MOST 8
+#define BROADCAST_STRIPE_BYTES (1U << 20) /* shorter ones would cost more in messages than they overlap */
+
+/* A part of the data of a broadcast, which is dealt out and gathered on its own. */
+typedef struct stripe {
+    weft__schedule *s;
+    const places *p;
+    weft__op op; /* of so many elements */
+    weft__place data;
+    holding held;
+    uint32_t tag; /* and the next one */
+} stripe;
+
+static weft__span part_of(const stripe *d, int place, int n)
+{
+    return span_of(&d->op, d->p, place, n);
+}
+
+static int deal_out(const stripe *d)
+{
+    int got = WEFT__NO_STEP, own = d->p->own;
+    if (d->held.n < d->p->power) {
+        weft__span coming = part_of(d, d->held.kept, d->held.n);
+        got = weft__add_recv(d->s, seat_at(d->p, own ^ d->held.n), d->tag,
+                             weft__plus(d->s, d->data, coming.start), coming.length, WEFT__NO_STEP,
+                             WEFT__NO_STEP);
+    }
+    for (int half = d->held.n / 2; half >= 1; half /= 2) {
+        weft__span leaving = part_of(d, (own ^ half) & ~(half - 1), half);
+        weft__add_send(d->s, seat_at(d->p, own ^ half), d->tag, weft__plus(d->s, d->data, leaving.start),
+                       leaving.length, got, WEFT__NO_STEP);
+    }
+    return got;
+}
+
+/* As doubling_gather, but nobody is sent what it has dealt out. */
+static gathered gather_dealt(const stripe *d, int got)
+{
+    gathered g = {{got}, 1};
+    for (int half = 1; half < d->p->power; half *= 2) {
+        int have = d->p->own & ~(half - 1), peer = seat_at(d->p, d->p->own ^ half);
+        weft__span leaving = part_of(d, have, half), coming = part_of(d, have ^ half, half);
+        if (half != d->held.n) {
+            int sent = weft__add_send(d->s, peer, d->tag + 1, weft__plus(d->s, d->data, leaving.start),
+                                      leaving.length, WEFT__NO_STEP, WEFT__NO_STEP);
+            weft__add_orders(d->s, g.by, g.n, sent);
+        }
+        if (half >= d->held.n)
+            g.by[g.n++] = weft__add_recv(d->s, peer, d->tag + 1, weft__plus(d->s, d->data, coming.start),
+                                         coming.length, WEFT__NO_STEP, WEFT__NO_STEP);
+    }
+    return g;
+}
+
+static void broadcast_stripe(const stripe *d)
+{
+    int other = other_of_pair(d->s), sent;
+    gathered g;
+    if (d->p->aside) {
+        weft__add_recv(d->s, other, d->tag, d->data, d->op.count, WEFT__NO_STEP, WEFT__NO_STEP);
+        return;
+    }
+    g = gather_dealt(d, deal_out(d));
+    if (!d->p->for_two) return;
+    sent = weft__add_send(d->s, other, d->tag, d->data, d->op.count, WEFT__NO_STEP, WEFT__NO_STEP);
+    weft__add_orders(d->s, g.by, g.n, sent);
+}
+
+void weft__build_doubling_broadcast(weft__schedule *s, const weft__op *op)
+{
+    places p = places_with_root(s, s->root);
+    size_t worth = op->count * s->element / BROADCAST_STRIPE_BYTES;
+    int stripes = worth > BROADCAST_STRIPES_MOST ? BROADCAST_STRIPES_MOST : worth > 1 ? (int)worth : 1;
+    weft__area area = s->seat == s->root ? WEFT__IN : WEFT__OUT;
+    nearest_first(&p);
+    for (int i = 0; i < stripes; i++) {
+        weft__span part = weft__share(op->count, stripes, i);
+        stripe d = {.s = s, .p = &p, .op = *op, .tag = 2 * (uint32_t)i};
+        d.op.count = part.length;
+        d.data = weft__at(s, area, part.start);
+        d.held = holding_of(&p, place_of_seat(&p, s->root));
+        broadcast_stripe(&d);
+    }
+    weft__add_agreement(s);
+}
+
+/* What has been halved goes to the root by the way on which a broadcast deals out. */
+static void hand_in(weft__schedule *s, const weft__op *op, const places *p, holding held, weft__place all,
+                    const halved *h)
+{
+    const uint32_t tag = PAIR_TAG + 1 + WEFT__ROUNDS_MOST;
+    gathered g = {{h->own.ready, h->in_sent}, BEGAN_WITH};
+    size_t start = start_of(op, p, held.kept);
+    int sent;
+    for (int half = 1; half < held.n; half *= 2) {
+        weft__span coming = span_of(op, p, (p->own ^ half) & ~(half - 1), half);
+        g.by[g.n++] =
+            weft__add_recv(s, seat_at(p, p->own ^ half), tag, weft__plus(s, all, coming.start - start),
+                           coming.length, h->own.ready, h->in_sent);
+    }
+    if (held.n == p->power) return;
+    sent = weft__add_send(s, seat_at(p, p->own ^ held.n), tag, all, span_of(op, p, held.kept, held.n).length,
+                          WEFT__NO_STEP, WEFT__NO_STEP);
+    weft__add_orders(s, g.by, g.n, sent);
+}
+
+void weft__build_halving_reduce(weft__schedule *s, const weft__op *op)
+{
+    places p = places_with_root(s, s->root);
+    weft__operand own = weft__own_operand(s, op, op->count);
+    holding held;
+    weft__place all, share;
+    halved h;
+    nearest_first(&p);
+    if (p.aside) {
+        weft__add_send(s, other_of_pair(s), PAIR_TAG, own.place, op->count, own.ready, WEFT__NO_STEP);
+        weft__add_agreement(s);
+        return;
+    }
+    held = holding_of(&p, place_of_seat(&p, s->root));
+    all = held.n == p.power ? weft__at(s, WEFT__OUT, 0)
+                            : weft__add_tmp(s, span_of(op, &p, held.kept, held.n).length);
+    share = weft__plus(s, all, start_of(op, &p, p.own) - start_of(op, &p, held.kept));
+    h = halve(s, op, &p, doubling_begin(s, &p, own, op->count), &share);
+    hand_in(s, op, &p, held, all, &h);
+    weft__add_agreement(s);
 }

@@ -33,10 +33,14 @@ static bool by_rule(weft__limit limit, const weft__group_params *params, int siz
     case WEFT__REACH_UP_TO_OR_PAIR: *upto = size == 2 ? WEFT__UPTO_ANY : limit.bytes; break;
     case WEFT__REACH_UP_TO_OF_FOUR: *upto = limit.bytes; return size >= 4;
     case WEFT__REACH_UP_TO_OR_EACH:
-        *upto = limit.bytes * n < WEFT__OR_EACH_LEAST ? WEFT__OR_EACH_LEAST : limit.bytes * n;
+        *upto = many || limit.bytes * n < WEFT__OR_EACH_LEAST ? WEFT__OR_EACH_LEAST : limit.bytes * n;
         break;
     case WEFT__REACH_FEW_HOSTS: *upto = limit.bytes ? limit.bytes : WEFT__UPTO_ANY; return !many;
     case WEFT__REACH_MANY_EACH: *upto = limit.bytes * n - 1; return many;
+    case WEFT__REACH_MANY_OR_LONG:
+        *upto = n < WEFT__LONG_CHAIN ? limit.bytes * n - 1 : WEFT__UPTO_ANY;
+        return many;
+    case WEFT__REACH_SMALL_OR_EACH: *upto = many ? limit.bytes * n - 1 : WEFT__SMALL_OR_EACH_LEAST; break;
     case WEFT__REACH_FEW_OR_EACH: *upto = many ? limit.bytes * n - 1 : WEFT__FEW_OR_EACH_LEAST; break;
     case WEFT__REACH_UP_TO_SHARED:
         *upto = limit.bytes / n;

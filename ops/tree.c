@@ -1,21 +1,15 @@
-/* tree.c - binomial trees over the ranks counted from the root: broadcast, reduce, gather, scatter of small
- * sizes.
+/* tree.c - binomial trees over what is counted from the root: broadcast, reduce, gather, scatter of small sizes,
+ * and gather and scatter of middle ones among many hosts.
  *
  * The subtree of node v is the run of nodes from v on that is as long as v's lowest bit; its children stand
  * at distances 1, 2, 4, ... below that.  A reduction has the lower run, counted from the root, at the left.
  *
- * Where members are on several hosts, broadcast and reduce have a tree of hosts, between one member of each, and
- * a tree within each host, so that data come to a host once.
+ * Where members are on several hosts there is a tree of hosts, between one member of each, and a tree within each
+ * host, so that data come to a host once, or leave it once.
  *
  * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
  * MPICH" (2005). */
 #include "algorithms.h"
-
-typedef struct node {
-    int number; /* counted from the root */
-    int parent; /* rank; of the root, no meaning */
-    int run;    /* nodes in its subtree */
-} node;
 
 /* Nodes in the subtree of node v of so many. */
 static int run_of(int v, int size)
@@ -24,33 +18,7 @@ static int run_of(int v, int size)
     return v > 0 && lowest < rest ? lowest : rest;
 }
 
-static node node_of(const weft__schedule *s, int root)
-{
-    int v = weft__modulo(s->rank - root, s->size);
-    return (node){v, weft__modulo(v - (v & -v) + root, s->size), run_of(v, s->size)};
-}
-
-static int child_rank(const weft__schedule *s, int distance)
-{
-    return weft__modulo(s->rank + distance, s->size);
-}
-
-/* Nodes in the subtree of the child at this distance. */
-static int child_run(node n, int distance)
-{
-    return distance < n.run - distance ? distance : n.run - distance;
-}
-
-/* The distance of the farthest child; 0: none. */
-static int farthest(node n)
-{
-    int distance = 1;
-    if (n.run < 2) return 0;
-    while (distance < n.run - distance) distance *= 2;
-    return distance;
-}
-
-/* ---- the same data for all, or of all: a tree of hosts, and one in each ---- */
+/* ---- the tree ---- */
 
 /* The member of a host that is in the tree of hosts. */
 static int head_of(const weft__schedule *s, int host)
@@ -107,6 +75,8 @@ static children children_of(const weft__schedule *s)
     return c;
 }
 
+/* ---- the same data for all, or of all ---- */
+
 static void hand_down(weft__schedule *s, size_t count)
 {
     int parent = parent_of(s, s->seat), got = WEFT__NO_STEP;
@@ -157,98 +127,149 @@ void weft__build_tree_reduce(weft__schedule *s, const weft__op *op)
     weft__add_agreement(s);
 }
 
-/* ---- runs of blocks: nodes count from the root, buffers from rank 0, so one run may wrap around ---- */
+/* ---- runs of blocks ----
+ *
+ * Positions are seats in the order of the tree: host by host from the root's on, each with its head first.  So a
+ * subtree is a run of positions, and its blocks travel side by side in that order. */
 
-/* Blocks that lie before the end of the buffer: the rest of the run is at its beginning. */
-static int before_wrap(const weft__schedule *s, int first, int run)
+typedef struct run {
+    int first, n; /* positions */
+} run;
+
+/* Seats of the first hosts, so many of them, counted from the root's. */
+static int seats_of_hosts(const weft__schedule *s, int hosts)
 {
-    return run < s->size - first ? run : s->size - first;
+    int root = weft__host_at(s, s->root), end = root + hosts - weft__hosts(s);
+    int before = weft__first_of_host(s, root);
+    if (end <= 0) return weft__first_of_host(s, root + hosts) - before;
+    return s->size - before + weft__first_of_host(s, end);
 }
 
-static void gather_at_root(weft__schedule *s, const weft__op *op, node n)
+static int rank_at_position(const weft__schedule *s, int position)
 {
+    int from = weft__first_of_host(s, weft__host_at(s, s->root));
+    int seat = weft__modulo(from + position, s->size), host = weft__host_at(s, seat);
+    return weft__rank_at(s, seat_behind(s, host, seat - weft__first_of_host(s, host)));
+}
+
+static run subtree_of(const weft__schedule *s, int seat)
+{
+    int host = weft__host_at(s, seat), v = number_in_host(s, seat), h = number_of_host(s, host);
+    int before = seats_of_hosts(s, h);
+    if (v) return (run){before + v, run_of(v, weft__members_of_host(s, host))};
+    return (run){before, seats_of_hosts(s, h + run_of(h, weft__hosts(s))) - before};
+}
+
+/* Positions from `first` on, up to `end` at most, whose ranks' blocks lie one behind the other. */
+static int side_by_side(const weft__schedule *s, int first, int end)
+{
+    int rank = rank_at_position(s, first), n = 1;
+    while (first + n < end && rank_at_position(s, first + n) == rank + n) n++;
+    return n;
+}
+
+/* Between a buffer of blocks by rank and a place where those of a run lie in the order of positions: a copy for
+ * what is side by side in both.  The last one stands for all before it. */
+static int copy_run(weft__schedule *s, run r, size_t count, weft__area blocks, weft__place ordered,
+                    int before)
+{
+    int last = WEFT__NO_STEP, end = r.first + r.n;
+    for (int at = r.first, n; at < end; at += n) {
+        weft__place by_rank = weft__at(s, blocks, (size_t)rank_at_position(s, at) * count);
+        weft__place in_order = weft__plus(s, ordered, (size_t)(at - r.first) * count);
+        n = side_by_side(s, at, end);
+        last = weft__add_copy(s, blocks == WEFT__IN ? by_rank : in_order,
+                              blocks == WEFT__IN ? in_order : by_rank, (size_t)n * count, 1, before, last);
+    }
+    return last;
+}
+
+static void gather_at_root(weft__schedule *s, const weft__op *op)
+{
+    children c = children_of(s);
     size_t count = op->count;
     weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, (size_t)s->rank * count), count, 1,
                    WEFT__NO_STEP, WEFT__NO_STEP);
-    for (int distance = farthest(n); distance > 0; distance /= 2) {
-        int child = child_rank(s, distance), run = child_run(n, distance), got;
-        int front = before_wrap(s, child, run);
-        weft__place block = weft__at(s, WEFT__OUT, (size_t)child * count);
-        weft__place to = front == run ? block : weft__add_tmp(s, (size_t)run * count);
-        got = weft__add_recv(s, child, 0, to, (size_t)run * count, WEFT__NO_STEP, WEFT__NO_STEP);
-        if (front == run) continue;
-        weft__add_copy(s, to, block, (size_t)front * count, 1, got, WEFT__NO_STEP);
-        weft__add_copy(s, weft__plus(s, to, (size_t)front * count), weft__at(s, WEFT__OUT, 0),
-                       (size_t)(run - front) * count, 1, got, WEFT__NO_STEP);
+    while (c.n > 0) {
+        int child = c.seats[--c.n], got;
+        run r = subtree_of(s, child);
+        bool apart = side_by_side(s, r.first, r.first + r.n) < r.n;
+        size_t all = (size_t)r.n * count;
+        weft__place to = apart ? weft__add_tmp(s, all)
+                               : weft__at(s, WEFT__OUT, (size_t)rank_at_position(s, r.first) * count);
+        got = weft__add_recv(s, child, 0, to, all, WEFT__NO_STEP, WEFT__NO_STEP);
+        if (apart) copy_run(s, r, count, WEFT__OUT, to, got);
     }
 }
 
-static void gather_below(weft__schedule *s, const weft__op *op, node n)
+static void gather_below(weft__schedule *s, const weft__op *op)
 {
-    size_t count = op->count, all = (size_t)n.run * count;
-    weft__place run = weft__at(s, WEFT__IN, 0);
-    int own = WEFT__NO_STEP, first = s->n;
-    if (n.run > 1) {
-        run = weft__add_tmp(s, all);
-        own = weft__add_copy(s, weft__at(s, WEFT__IN, 0), run, count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+    run own = subtree_of(s, s->seat);
+    size_t count = op->count, all = (size_t)own.n * count;
+    children c = children_of(s);
+    weft__place blocks = weft__at(s, WEFT__IN, 0);
+    int copied = WEFT__NO_STEP, first = s->n, sent;
+    if (own.n > 1) {
+        blocks = weft__add_tmp(s, all);
+        copied = weft__add_copy(s, weft__at(s, WEFT__IN, 0), blocks, count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
         first = s->n;
     }
-    for (int distance = farthest(n); distance > 0; distance /= 2)
-        weft__add_recv(s, child_rank(s, distance), 0, weft__plus(s, run, (size_t)distance * count),
-                       (size_t)child_run(n, distance) * count, WEFT__NO_STEP, WEFT__NO_STEP);
-    int sent = weft__add_send(s, n.parent, 0, run, all, own, WEFT__NO_STEP);
+    while (c.n > 0) {
+        run r = subtree_of(s, c.seats[--c.n]);
+        weft__add_recv(s, c.seats[c.n], 0, weft__plus(s, blocks, (size_t)(r.first - own.first) * count),
+                       (size_t)r.n * count, WEFT__NO_STEP, WEFT__NO_STEP);
+    }
+    sent = weft__add_send(s, parent_of(s, s->seat), 0, blocks, all, copied, WEFT__NO_STEP);
     for (int step = first; step < sent; step++) weft__add_order(s, step, sent);
 }
 
 void weft__build_tree_gather(weft__schedule *s, const weft__op *op)
 {
-    weft__count_in_ranks(s, op);
-    node n = node_of(s, op->root);
-    if (n.number)
-        gather_below(s, op, n);
+    if (s->seat == s->root)
+        gather_at_root(s, op);
     else
-        gather_at_root(s, op, n);
+        gather_below(s, op);
     weft__add_agreement(s);
 }
 
-static void scatter_at_root(weft__schedule *s, const weft__op *op, node n)
+static void scatter_at_root(weft__schedule *s, const weft__op *op)
 {
+    children c = children_of(s);
     size_t count = op->count;
-    for (int distance = farthest(n); distance > 0; distance /= 2) {
-        int child = child_rank(s, distance), run = child_run(n, distance);
-        int front = before_wrap(s, child, run), packed1 = WEFT__NO_STEP, packed2 = WEFT__NO_STEP;
-        weft__place from = weft__at(s, WEFT__IN, (size_t)child * count);
-        if (front < run) {
-            weft__place block = from;
-            from = weft__add_tmp(s, (size_t)run * count);
-            packed1 = weft__add_copy(s, block, from, (size_t)front * count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
-            packed2 = weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__plus(s, from, (size_t)front * count),
-                                     (size_t)(run - front) * count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+    while (c.n > 0) {
+        int child = c.seats[--c.n], packed = WEFT__NO_STEP;
+        run r = subtree_of(s, child);
+        weft__place from = weft__at(s, WEFT__IN, (size_t)rank_at_position(s, r.first) * count);
+        if (side_by_side(s, r.first, r.first + r.n) < r.n) {
+            from = weft__add_tmp(s, (size_t)r.n * count);
+            packed = copy_run(s, r, count, WEFT__IN, from, WEFT__NO_STEP);
         }
-        weft__add_send(s, child, 0, from, (size_t)run * count, packed1, packed2);
+        weft__add_send(s, child, 0, from, (size_t)r.n * count, packed, WEFT__NO_STEP);
     }
     weft__add_copy(s, weft__at(s, WEFT__IN, (size_t)s->rank * count), weft__at(s, WEFT__OUT, 0), count, 1,
                    WEFT__NO_STEP, WEFT__NO_STEP);
 }
 
-static void scatter_below(weft__schedule *s, const weft__op *op, node n)
+static void scatter_below(weft__schedule *s, const weft__op *op)
 {
-    size_t count = op->count, all = (size_t)n.run * count;
-    weft__place run = n.run > 1 ? weft__add_tmp(s, all) : weft__at(s, WEFT__OUT, 0);
-    int got = weft__add_recv(s, n.parent, 0, run, all, WEFT__NO_STEP, WEFT__NO_STEP);
-    for (int distance = farthest(n); distance > 0; distance /= 2)
-        weft__add_send(s, child_rank(s, distance), 0, weft__plus(s, run, (size_t)distance * count),
-                       (size_t)child_run(n, distance) * count, got, WEFT__NO_STEP);
-    if (n.run > 1) weft__add_copy(s, run, weft__at(s, WEFT__OUT, 0), count, 1, got, WEFT__NO_STEP);
+    run own = subtree_of(s, s->seat);
+    size_t count = op->count, all = (size_t)own.n * count;
+    children c = children_of(s);
+    weft__place blocks = own.n > 1 ? weft__add_tmp(s, all) : weft__at(s, WEFT__OUT, 0);
+    int got = weft__add_recv(s, parent_of(s, s->seat), 0, blocks, all, WEFT__NO_STEP, WEFT__NO_STEP);
+    while (c.n > 0) {
+        run r = subtree_of(s, c.seats[--c.n]);
+        weft__add_send(s, c.seats[c.n], 0, weft__plus(s, blocks, (size_t)(r.first - own.first) * count),
+                       (size_t)r.n * count, got, WEFT__NO_STEP);
+    }
+    if (own.n > 1) weft__add_copy(s, blocks, weft__at(s, WEFT__OUT, 0), count, 1, got, WEFT__NO_STEP);
 }
 
 void weft__build_tree_scatter(weft__schedule *s, const weft__op *op)
 {
-    weft__count_in_ranks(s, op);
-    node n = node_of(s, op->root);
-    if (n.number)
-        scatter_below(s, op, n);
+    if (s->seat == s->root)
+        scatter_at_root(s, op);
     else
-        scatter_at_root(s, op, n);
+        scatter_below(s, op);
     weft__add_agreement(s);
 }

@@ -13,8 +13,8 @@ enum { RANKS = 5, ALGORITHMS_MOST = 6, LIST_BYTES = 512 };
 static const struct algorithms {
     const char *rounds, *messages[ALGORITHMS_MOST];
 } algorithms[COLLECTIVE_KINDS] = {
-    [BROADCAST] = {"all_read", {"binomial_tree", "scatter_ring", "chain"}},
-    [REDUCE] = {"all_read", {"binomial_tree", "ring_gather", "direct", "shares_gather"}},
+    [BROADCAST] = {"all_read", {"binomial_tree", "scatter_doubling", "scatter_ring", "chain"}},
+    [REDUCE] = {"all_read", {"binomial_tree", "halving_gather", "ring_gather", "direct", "shares_gather"}},
     [ALL_REDUCE] = {"all_read",
                     {"recursive_doubling", "recursive_halving", "lanes", "ring", "direct", "shares"}},
     [REDUCE_SCATTER] = {"all_read", {"recursive_halving", "direct", "lanes", "ring"}},

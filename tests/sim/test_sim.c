@@ -539,6 +539,9 @@ static void test_golden(void **state)
                 (sim_case){.kind = WEFT__OP_BROADCAST, .size = 5, .count = 3, .repeats = true},
                 small_selection(5, 1, false));
     golden_by_name("broadcast_chain_4", WEFT__OP_BROADCAST, "chain", 4, 8);
+    golden_by_name("broadcast_doubling_5", WEFT__OP_BROADCAST, "scatter_doubling", 5, 8);
+    golden_by_name("reduce_halving_5", WEFT__OP_REDUCE, "halving_gather", 5, 8);
+    golden_over_hosts("gather_tree_hosts_5", WEFT__OP_GATHER, "binomial_tree", 5, 3);
     golden_by_name("all_gather_pairwise_4", WEFT__OP_ALL_GATHER, "pairwise", 4, 3);
     golden_over_hosts("all_reduce_lanes_5", WEFT__OP_ALL_REDUCE, "lanes", 5, 13);
     golden_over_hosts("all_reduce_nearest_5", WEFT__OP_ALL_REDUCE, "recursive_halving", 5, 13);
