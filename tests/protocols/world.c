@@ -26,7 +26,7 @@
 #define SETTLE_NS     (20000 * WEFT__MS) /* every deadline of a job, and what comes after it, is before */
 #define FUSE_MOST     40
 #define SOCKETS_NEVER UINT32_MAX
-#define STEPS_MOST    200000 /* of one job: the longest take some ten thousand */
+#define STEPS_MOST    (6000 * WIRES_RANKS_MAX) /* of one job: the longest take some ten thousand of 33 ranks */
 
 world_way world;
 
@@ -100,10 +100,11 @@ static int draw_size(int most)
     return size < most ? size : most;
 }
 
-void world_open(int most, bool one_host, const weft__executor *const *executors)
+static void open_world(world_way way, const weft__executor *const *executors)
 {
+    const bool one_host = way.one_host;
     now_ns = BEGIN_NS;
-    world = (world_way){.ranks = draw_size(most), .one_host = one_host, .hasty = chance_one_in(3)};
+    world = way;
     deaths_wanted = 0;
     steps = 0;
     waited = false;
@@ -119,6 +120,18 @@ void world_open(int most, bool one_host, const weft__executor *const *executors)
         weft__peer_watch_next(ranks[i].ctx);
         weft__engine_drop(ranks[i].ctx);
     }
+}
+
+void world_open(int most, bool one_host, const weft__executor *const *executors)
+{
+    world_way way = {.ranks = draw_size(most), .one_host = one_host};
+    way.hasty = chance_one_in(3);
+    open_world(way, executors);
+}
+
+void world_open_all(int size, const weft__executor *const *executors)
+{
+    open_world((world_way){.ranks = size}, executors);
 }
 
 static void close_rank(weft_context *ctx)

@@ -21,6 +21,8 @@ extern world_way world;
 
 /* most: ranks, 2 to WIRES_RANKS_MAX.  executors: what the ranks' requests are carried out by. */
 void world_open(int most, bool one_host, const weft__executor *const *executors);
+/* So many ranks, each on a host of its own, and no deadline passes while messages are on their way. */
+void world_open_all(int size, const weft__executor *const *executors);
 void world_close(void); /* everything of it is freed, whatever is still under way */
 weft_context *world_rank(int rank);
 bool world_lives(int rank);

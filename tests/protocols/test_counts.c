@@ -1,0 +1,308 @@
+/* test_counts.c - messages of what ranks do beside collectives, at 8 to 1,024 ranks.
+ *
+ * tests/fault/test_slopes.c counts the same of real processes, up to 64.  Here each rank is the library's own context
+ * over simulated wires, and a host of its own, where each of them costs most.  No deadline passes while messages are on
+ * their way, so nothing is said twice, and the numbers are the same every time.  What ranks send as data is not
+ * counted, nor how they join, which has no simulation.
+ *
+ * The bounds hold for every size alike: what a rank has to do does not grow, but that one tells all the others
+ * of a group, who is late, a break, a death or the end; and before goodbyes each rank has words for the 2 log2 P
+ * that it has exchanged data with.  COUNTS_TABLE=1 shows what was counted. */
+#include "alarm.h"
+#include "chance.h"
+#include "engine.h"
+#include "executors.h"
+#include "leave.h"
+#include "p2p.h"
+#include "trace.h"
+#include "world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { FIRST_WORDS, MESSAGES, COUNTED };
+typedef enum phase { NEW_GROUP, LATE, BREAK, DEATH, SHRINK, FINALIZE, PHASES } phase;
+
+static const char *const phase_names[PHASES] = {"new_group", "late query", "break",
+                                                "death",     "shrink",     "finalize"};
+static const char *const what_names[COUNTED] = {"first words", "messages"};
+
+static int64_t counts[PHASES][COUNTED][WIRES_RANKS_MAX]; /* by who sends */
+/* Pairs that have had a word for each other beside data: a first word may need a connection. */
+static bool talked[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
+static phase now = PHASES;
+
+weft_status __real_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length);
+weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length);
+weft_status __real_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
+                                            size_t length);
+weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
+                                            size_t length);
+
+static void count(int from, int to)
+{
+    if (now == PHASES || from < 0) return;
+    counts[now][MESSAGES][from]++;
+    if (talked[from][to] || talked[to][from]) return;
+    talked[from][to] = true;
+    counts[now][FIRST_WORDS][from]++;
+}
+
+static int rank_of_p2p(const weft__p2p *p2p)
+{
+    for (int i = 0; i < world.ranks; i++)
+        if (world_rank(i)->p2p == p2p) return i;
+    return -1;
+}
+
+static int rank_of_wire(const weft__watchdog_wire *wire)
+{
+    for (int i = 0; i < world.ranks; i++)
+        if (wires_control(i) == wire) return i;
+    return -1;
+}
+
+weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length)
+{
+    count(rank_of_p2p(p2p), peer);
+    return __real_weft__p2p_control(p2p, peer, type, bytes, length);
+}
+
+weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
+                                            size_t length)
+{
+    count(rank_of_wire(wire), peer);
+    return __real_weft__watchdog_wire_send(wire, peer, bytes, length);
+}
+
+/* ---- what ranks do ---- */
+
+enum { LATE_MS = 5000 };
+
+static weft_group *worlds[WIRES_RANKS_MAX], *made[WIRES_RANKS_MAX], *shrunk[WIRES_RANKS_MAX];
+static weft_request *reqs[WIRES_RANKS_MAX];
+static int everybody[WIRES_RANKS_MAX];
+
+/* What has been begun ends, and is counted for that phase. */
+static void end(phase p, weft_status status)
+{
+    now = p;
+    world_settle();
+    now = PHASES;
+    for (int i = 0; i < world.ranks; i++) {
+        if (!reqs[i]) continue;
+        if (world_lives(i) && weft_test(reqs[i]) != status)
+            fail_msg("%s of %d ranks ends in %s at rank %d (%s); expected %s", phase_names[p], world.ranks,
+                     weft_status_name(weft_test(reqs[i])), i, weft_request_message(reqs[i]),
+                     weft_status_name(status));
+        weft_release(reqs[i]);
+        reqs[i] = NULL;
+    }
+}
+
+static void make_group(void)
+{
+    now = NEW_GROUP;
+    for (int i = 0; i < world.ranks; i++)
+        assert_int_equal(weft_new_group(worlds[i], everybody, world.ranks, NULL, &made[i], &reqs[i]),
+                         WEFT_OK);
+    end(NEW_GROUP, WEFT_OK);
+}
+
+/* One of them never begins it. */
+static void be_late(void)
+{
+    const weft_call call = {.timeout_ms = LATE_MS};
+    now = LATE;
+    for (int i = 0; i < world.ranks; i++)
+        if (i != world.ranks / 2) assert_int_equal(weft_barrier(worlds[i], &call, &reqs[i]), WEFT_OK);
+    end(LATE, WEFT_ERR_TIMEOUT);
+}
+
+static void break_group(void)
+{
+    now = BREAK;
+    weft_group_abort(made[world.ranks / 3], "the data is bad");
+    end(BREAK, WEFT_OK);
+    world_check_broken(made, world.ranks, "the group");
+}
+
+static void let_one_die(void)
+{
+    now = DEATH;
+    wires_kill(world.ranks / 3);
+    end(DEATH, WEFT_OK);
+    world_check_broken(worlds, world.ranks, "the world");
+}
+
+static void shrink(void)
+{
+    now = SHRINK;
+    for (int i = 0; i < world.ranks; i++)
+        if (world_lives(i))
+            assert_int_equal(weft_shrink_group(worlds[i], NULL, &shrunk[i], &reqs[i]), WEFT_OK);
+    end(SHRINK, WEFT_OK);
+}
+
+/* True: it has left, or is dead. */
+static bool look(int rank)
+{
+    weft_context *ctx = world_rank(rank);
+    int moved;
+    if (!world_lives(rank)) return true;
+    atomic_store(&ctx->closing, true);
+    if (!weft__leave_check(ctx, "", &moved)) return false;
+    weft__alarm_send(ctx); /* as its watchdog does at last */
+    wires_leave(rank, false);
+    return true;
+}
+
+static void leave(void)
+{
+    int left = 0;
+    now = FINALIZE;
+    for (int rounds = 0; left < world.ranks; rounds++) {
+        if (rounds > 100) fail_msg("%d of %d ranks cannot leave", world.ranks - left, world.ranks);
+        left = 0;
+        for (int i = 0; i < world.ranks; i++) left += look(i);
+        while (world_step()) {
+        }
+        world_sleep(20 * WEFT__MS);
+    }
+    now = PHASES;
+}
+
+/* ---- how they may grow ---- */
+
+static int64_t sum_of(phase p, int what)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < world.ranks; i++) sum += counts[p][what][i];
+    return sum;
+}
+
+static int64_t most_of(phase p, int what)
+{
+    int64_t most = 0;
+    for (int i = 0; i < world.ranks; i++)
+        if (counts[p][what][i] > most) most = counts[p][what][i];
+    return most;
+}
+
+static void show(phase p)
+{
+    printf("%4d ranks  %-10s", world.ranks, phase_names[p]);
+    for (int what = 0; what < COUNTED; what++)
+        printf(" | %6lld %.2f %5lld %5lld", (long long)sum_of(p, what), (double)sum_of(p, what) / world.ranks,
+               (long long)most_of(p, what), (long long)counts[p][what][0]);
+    printf("\n");
+    fflush(stdout);
+}
+
+/* At most so many: by all ranks together for each of them, and by one rank alone. */
+static void check(phase p, int what, int64_t each, int64_t one)
+{
+    int64_t sum = sum_of(p, what), most = most_of(p, what);
+    if (sum > each * world.ranks || most > one)
+        fail_msg("%s of %d ranks: %lld %s in all, %lld of one rank; expected at most %lld and %lld",
+                 phase_names[p], world.ranks, (long long)sum, what_names[what], (long long)most,
+                 (long long)each * world.ranks, (long long)one);
+}
+
+static void begin(int ranks)
+{
+    memset(counts, 0, sizeof counts);
+    memset(talked, 0, sizeof talked);
+    chance_seed((uint64_t)ranks);
+    trace_begin("counts", (uint64_t)ranks);
+    world_open_all(ranks, weft__executors);
+    for (int i = 0; i < ranks; i++) everybody[i] = i;
+    for (int i = 0; i < ranks; i++) worlds[i] = world_group(i, world_group_id(0), everybody, ranks);
+}
+
+static void finish(phase first, phase last)
+{
+    for (phase p = first; p <= last && getenv("COUNTS_TABLE"); p++) show(p);
+    if (getenv("COUNTS_TABLE")) show(FINALIZE);
+    assert_false(trace_blamed());
+}
+
+static int log2_of(int n)
+{
+    int log = 0;
+    while (1 << log < n) log++;
+    return log;
+}
+
+static void in_order(int ranks)
+{
+    begin(ranks);
+    make_group();
+    be_late();
+    break_group();
+    leave();
+    finish(NEW_GROUP, BREAK);
+    world_close();
+    check(NEW_GROUP, FIRST_WORDS, 1, 1);
+    check(NEW_GROUP, MESSAGES, 2, ranks + 1);
+    check(LATE, FIRST_WORDS, 1, ranks);
+    check(LATE, MESSAGES, 9, 5 * ranks);
+    check(BREAK, FIRST_WORDS, 1, ranks);
+    check(BREAK, MESSAGES, 1, ranks);
+    check(FINALIZE, FIRST_WORDS, log2_of(ranks), 2 * log2_of(ranks));
+    check(FINALIZE, MESSAGES, 4 * log2_of(ranks), 2 * ranks + log2_of(ranks));
+}
+
+static void with_a_death(int ranks)
+{
+    begin(ranks);
+    let_one_die();
+    shrink();
+    leave();
+    finish(DEATH, SHRINK);
+    world_close();
+    check(DEATH, FIRST_WORDS, 3, ranks);
+    check(DEATH, MESSAGES, 3, ranks);
+    check(SHRINK, FIRST_WORDS, 1, 1);
+    check(SHRINK, MESSAGES, 4, 2 * ranks);
+    check(FINALIZE, FIRST_WORDS, 1, 1);
+    check(FINALIZE, MESSAGES, 6, ranks + log2_of(ranks));
+}
+
+static void test_few(void **state)
+{
+    (void)state;
+    for (int ranks = 8; ranks <= 64; ranks *= 2) {
+        in_order(ranks);
+        with_a_death(ranks);
+    }
+}
+
+static void test_many_in_order(void **state)
+{
+    (void)state;
+    in_order(WIRES_RANKS_MAX);
+}
+
+static void test_many_with_a_death(void **state)
+{
+    (void)state;
+    with_a_death(WIRES_RANKS_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_few),
+        cmocka_unit_test(test_many_in_order),
+        cmocka_unit_test(test_many_with_a_death),
+    };
+    setenv("WEFT_LOG", "0", 1);
+    setenv("WEFT_REQUESTS_MAX", "64", 1);
+    return cmocka_run_group_tests_name("counts", tests, NULL, NULL);
+}
