@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 16
+#define WEFT_BACKEND_VERSION 17
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -56,6 +56,8 @@ typedef struct weft_backend_operation {
     const size_t *in_counts, *in_displs;   /* NULL: this rank has no such blocks at in */
     const size_t *out_counts, *out_displs; /* likewise at out */
 } weft_backend_operation;
+
+struct weft_nccl_options; /* weft/cuda.h */
 
 typedef struct weft_backend weft_backend;
 typedef struct weft_backend_comm weft_backend_comm; /* a communicator; the struct is the module's own */
@@ -178,6 +180,12 @@ struct weft_backend {
      * split, from its thread; all of its ranks are told.  NULL, together with enter and issue: works of such groups
      * are agreed on, and come in the agreed order, as all others. */
     void (*by_callers)(weft_backend_comm *comm);
+    /* Can it make communicators with these (weft/cuda.h)?  ERR_UNSUPPORTED and a sentence (runtime->fail): no. */
+    weft_status (*may_configure)(weft_backend *backend, const struct weft_nccl_options *options);
+    /* Make it with these, which it has taken, and which are gone afterwards.  After open, before join or split, from its
+     * thread; all of its ranks have the same, but for the stream's priority.  NULL, together with may_configure: it has no
+     * such options. */
+    void (*configure)(weft_backend_comm *comm, const struct weft_nccl_options *options);
     /* Join the others, which do so with the same id; runtime->joined follows. */
     void (*join)(weft_backend_comm *comm, const void *id);
     /* Make comm, which is open, of those ranks of parent that pass the same color, in the order of key.  parent has

@@ -123,7 +123,9 @@ struct weft_group {
     _Atomic int64_t timeout_ms;
     uint8_t modules; /* a bit for each kind of memory for which all members have the same module */
     weft__group_params params;
-    bool asks_for_program;     /* this rank did, when it called for it */
+    bool asks_for_program; /* this rank did, when it called for it */
+    struct weft_nccl_options
+        *options;              /* engine: what its communicators are made with; NULL: nothing is said */
     weft__selection selection; /* what follows from it */
     weft__seats *seats;        /* in the order of hosts; NULL: members are on one host */
 

@@ -8,6 +8,7 @@
 #include "device_comm.h"
 #include "alarm.h"
 #include "device.h"
+#include "device_options.h"
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"
@@ -25,12 +26,13 @@
 #define CAUSE_NS       (1000 * WEFT__MS) /* for another rank's word of why joining fails */
 #define CAUSE_PAUSE_NS (2 * WEFT__MS)
 
-typedef struct word { /* what goes to another rank */
-    uint64_t id;      /* of the group */
-    uint32_t memory;  /* whose module it is of */
-    uint32_t pair;    /* that of two ranks */
-    uint32_t doomed;  /* do not use it any more; else here is its id */
-    uint32_t length;  /* of that id, which follows */
+typedef struct word {           /* what goes to another rank */
+    uint64_t id;                /* of the group */
+    uint32_t memory;            /* whose module it is of */
+    uint32_t pair;              /* that of two ranks */
+    uint32_t doomed;            /* do not use it any more; else here is its id */
+    uint32_t length;            /* of that id, which follows */
+    weft__options_told options; /* what its first rank makes it with, beside the id */
 } word;
 
 typedef struct named_word {
@@ -96,18 +98,31 @@ static void device_comm_join(weft__device_comm *dev_comm, const void *id)
     dev_comm->module->backend->join(dev_comm->comm, id);
 }
 
+/* Its first rank makes it with something else than this one would. */
+static bool differs(const weft__device_comm *dev_comm, const word *w, char *text, size_t bytes)
+{
+    char who[192];
+    weft__peer_name(dev_comm->ctx, dev_comm->world[0], who, sizeof who);
+    return !weft__options_agree(dev_comm->group, &w->options, who, text, bytes);
+}
+
 /* ---- making ---- */
 
 static bool comms_take_early(void *arg, int peer, const void *bytes)
 {
     weft__device_comm *dev_comm = arg;
+    char text[WEFT__SENTENCE_BYTES];
     word w;
     memcpy(&w, bytes, sizeof w);
     if (!is_that(dev_comm, weft__module_for(dev_comm->ctx, (weft_memory)w.memory), w.id, w.pair ? peer : -1))
         return false;
     if (w.doomed)
         weft__device_comm_doom(dev_comm, WEFT_ERR_BROKEN, "given up by the other rank");
-    else if (peer == dev_comm->world[0] && dev_comm->state == WEFT__DEVICE_COMM_NAMING)
+    else if (peer != dev_comm->world[0] || dev_comm->state != WEFT__DEVICE_COMM_NAMING)
+        return true;
+    else if (differs(dev_comm, &w, text, sizeof text))
+        weft__device_comm_doom(dev_comm, WEFT_ERR_MISMATCH, text); /* who begins it sees that */
+    else
         device_comm_join(dev_comm, (const unsigned char *)bytes + sizeof w);
     return true;
 }
@@ -145,6 +160,8 @@ static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bo
         weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, "no memory for the addresses of its ranks");
     if (dev_comm->comm && !dev_comm->is_pair && weft__device_in_program(dev_comm->group, dev_comm->module))
         backend->by_callers(dev_comm->comm);
+    if (dev_comm->comm && dev_comm->group->options && backend->configure)
+        backend->configure(dev_comm->comm, dev_comm->group->options);
     if (dev_comm->state < WEFT__DEVICE_COMM_READY && named)
         weft__early_offer(ctx, dev_comm->id, WEFT__MESSAGE_COMM, comms_take_early, dev_comm);
 }
@@ -183,6 +200,17 @@ bool weft__device_comm_is_ready(const weft_group *group, const weft__module *mod
     const weft__device_comm *dev_comm = group->device_comms[weft__module_memory(group->ctx, module)];
     WEFT__ASSERT(weft__holds_engine(group->ctx));
     return dev_comm && dev_comm->state == WEFT__DEVICE_COMM_READY;
+}
+
+bool weft__device_comm_begun(const weft_group *group, const weft__module *module)
+{
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    WEFT__LIST_EACH(device_comms_of(group->ctx), at)
+    {
+        const weft__device_comm *dev_comm = WEFT__LIST_ENTRY(at, weft__device_comm, link);
+        if (dev_comm->group == group && dev_comm->module == module) return true;
+    }
+    return false;
 }
 
 int weft__device_comm_rank(const weft__device_comm *dev_comm, int world_rank)
@@ -252,6 +280,7 @@ void weft__device_comm_named(void *owner, const void *id)
     memcpy(told.id, id, told.w.length);
     weft__engine_take(dev_comm->ctx);
     if (dev_comm->state == WEFT__DEVICE_COMM_NAMING) {
+        told.w.options = weft__options_of(dev_comm->group);
         device_comm_tell(dev_comm, &told.w);
         device_comm_join(dev_comm, id);
     }
@@ -323,7 +352,7 @@ static bool can_be(weft_context *ctx, const word *w, size_t follows)
 static void comms_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     weft__device_comm *dev_comm;
-    char text[400], who[192];
+    char text[WEFT__SENTENCE_BYTES], who[192];
     word w;
     (void)type;
     if (length >= sizeof w) memcpy(&w, bytes, sizeof w);
@@ -338,8 +367,12 @@ static void comms_message(weft_context *ctx, int peer, int type, const void *byt
         weft__peer_name(ctx, peer, who, sizeof who);
         snprintf(text, sizeof text, "given up by %s", who);
         weft__device_comm_doom(dev_comm, WEFT_ERR_BROKEN, text);
-    } else if (dev_comm->state == WEFT__DEVICE_COMM_NAMING && dev_comm->world[0] == peer &&
-               dev_comm->rank != 0) {
+    } else if (dev_comm->state != WEFT__DEVICE_COMM_NAMING || dev_comm->world[0] != peer ||
+               dev_comm->rank == 0) {
+        return;
+    } else if (differs(dev_comm, &w, text, sizeof text)) {
+        weft__device_comm_unmade(dev_comm, WEFT_ERR_MISMATCH, text);
+    } else {
         device_comm_join(dev_comm, (const unsigned char *)bytes + sizeof w);
     }
 }

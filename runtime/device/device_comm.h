@@ -42,6 +42,8 @@ weft__device_comm *weft__device_comm_of_pair(weft_group *group, weft__module *mo
 /* Is the group's there?  Then every member has begun to join it, and it will be there for all of them, or for
  * none. */
 bool weft__device_comm_is_ready(const weft_group *group, const weft__module *module);
+/* Has one of the group's been begun, or of two ranks in it? */
+bool weft__device_comm_begun(const weft_group *group, const weft__module *module);
 /* The rank in it of a rank of the world, which is one of its ranks. */
 int weft__device_comm_rank(const weft__device_comm *dev_comm, int world_rank);
 /* The communicator of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */

@@ -169,7 +169,7 @@ static weft_status check_backend(const weft_context *ctx, const char *name, cons
         return weft__fail(WEFT_ERR_UNSUPPORTED, "backend %s has ids of %zu bytes: expected 1 to %d", name,
                           b->id_bytes, WEFT_BACKEND_ID_MOST);
     if (!b->check || !b->open || !b->join || !b->doom || !b->drop || !b->start || !b->poll || !b->close ||
-        !b->by_callers != !b->enter || !b->enter != !b->issue ||
+        !b->by_callers != !b->enter || !b->enter != !b->issue || !b->configure != !b->may_configure ||
         (!b->owns && b->memory != WEFT_MEMORY_HOST) || !b->mark != !b->unmark || !b->mark != !b->order ||
         !b->mem_alloc != !b->mem_free || !b->mem_register != !b->mem_deregister ||
         (b->lend && !(b->mem_register && b->mem_window && b->mem_peer)))

@@ -1,5 +1,6 @@
 /* split.c - split_group: an all_gather of colours and keys on the parent, and what follows from it on each
  * rank. */
+#include "device_options.h"
 #include "device_split.h"
 #include "entries.h"
 #include "group.h"
@@ -36,6 +37,7 @@ static weft_status split_make(weft_request *req, split *s)
     const weft__split_entry *low = &s->mine;
     weft__group_params params = s->mine.params;
     place *places = weft__reserve_get((size_t)parent->size * sizeof *places);
+    weft_status status;
     int n = 0;
     if (!places) return weft__fail_memory((size_t)parent->size * sizeof *places, "a split");
     for (int i = 0; i < parent->size; i++)
@@ -52,7 +54,8 @@ static weft_status split_make(weft_request *req, split *s)
     group->size = n;
     group->rank = weft__group_member(group, req->ctx->rank);
     weft__reserve_give(places);
-    return weft__group_ready(group, low->id, &params);
+    status = weft__options_take_over(group, parent);
+    return status == WEFT_OK ? weft__group_ready(group, low->id, &params) : status;
 }
 
 static split *split_of(weft_request *req)

@@ -5,6 +5,7 @@
  * and scratch are made, and table->joined says so.  Fails: table->joined tells what NCCL or CUDA said; or why
  * it was doomed meanwhile. */
 #include "communicator.h"
+#include "options.h"
 #include "thread.h"
 
 #include <stdio.h>
@@ -100,7 +101,8 @@ static weft_status equip(weft__comm *comm, char *text, size_t bytes)
     int least = 0, most = 0;
     cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &most);
     if (error == cudaSuccess)
-        error = cudaStreamCreateWithPriority(&comm->stream, cudaStreamNonBlocking, most);
+        error = cudaStreamCreateWithPriority(&comm->stream, cudaStreamNonBlocking,
+                                             weft__options_priority(comm, least, most));
     if (error != cudaSuccess) return cuda_failed(error, "cudaStreamCreateWithPriority", text, bytes);
     error = cudaMalloc(&comm->scratch, WEFT__COMM_SCRATCH);
     if (error != cudaSuccess) return cuda_failed(error, "cudaMalloc", text, bytes);
@@ -120,6 +122,7 @@ static ncclConfig_t configure(weft__comm *comm)
 #if NCCL_VERSION_CODE >= 22700
     config.commName = comm->label; /* NCCL keeps the pointer; it is freed after NCCL's part */
 #endif
+    weft__options_apply(comm, &config);
     return config;
 }
 

@@ -45,6 +45,7 @@
 #include "turn.h"
 
 #include <stdatomic.h>
+#include <weft/cuda.h>
 
 typedef enum weft__comm_state {
     WEFT__COMM_OPEN,
@@ -98,7 +99,9 @@ struct weft_backend_comm {
     weft__hold *hold;   /* what the last capture's graph holds; NULL: it is gone */
     atomic_bool awaits; /* a thread aborts it, and may have to wait for these; under nccl->lock too */
     bool lent;          /* to the program, which may be inside a call of it at any time */
-    weft__list registered; /* memory of the program's: registered.c */
+    weft__list registered;     /* memory of the program's: registered.c */
+    weft_nccl_options options; /* what it is made with; from before JOINING on */
+    char net_name[64];         /* of these */
 
     /* Who has the turn: */
     _Atomic(const char *) call; /* the function that it is inside; NULL: none */

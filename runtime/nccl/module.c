@@ -11,6 +11,7 @@
 #include "cudart.h"
 #include "issue.h"
 #include "memory.h"
+#include "options.h"
 #include "registered.h"
 #include "running.h"
 #include "thread.h"
@@ -116,6 +117,8 @@ static const weft_backend slots = {
     .order = weft__running_order,
     .open = weft__comm_open,
     .by_callers = weft__comm_by_callers,
+    .may_configure = weft__options_may,
+    .configure = weft__options_set,
     .join = weft__comm_join,
     .split = weft__comm_split,
     .doom = weft__comm_doom,

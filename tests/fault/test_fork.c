@@ -202,6 +202,7 @@ static bool check_weft_store_wait(const used *u)
 }
 REFUSED(weft_store_delete, u->store, "key", NULL)
 REFUSED(weft_stream_wait, u->pending, NULL)
+REFUSED(weft_nccl_configure, u->world, NULL)
 REFUSED(weft_mem_register, u->world, u->memory, 64)
 REFUSED(weft_mem_deregister, u->world, u->memory)
 static bool check_weft_mem_window(const used *u)
@@ -314,6 +315,7 @@ static const public_call calls[] = {CALL(weft_version),
                                     CALL(weft_store_wait),
                                     CALL(weft_store_delete),
                                     CALL(weft_stream_wait),
+                                    CALL(weft_nccl_configure),
                                     CALL(weft_mem_register),
                                     CALL(weft_mem_deregister),
                                     CALL(weft_mem_window),

@@ -21,6 +21,7 @@
     X(int, cudaMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *stream)) \
     X(int, cudaStreamCreateWithFlags, (void **stream, unsigned flags))                          \
     X(int, cudaStreamSynchronize, (void *stream))                                               \
+    X(int, cudaStreamGetPriority, (void *stream, int *priority))                                \
     X(int, cudaStreamWaitEvent, (void *stream, void *event, unsigned flags))                    \
     X(int, cudaEventCreateWithFlags, (void **event, unsigned flags))                            \
     X(int, cudaEventRecord, (void *event, void *stream))                                        \

@@ -20,11 +20,46 @@ static ncclComm_t shells; /* all that there ever were, so that none is leaked an
 
 #define HAS(config, field) ((config)->size >= offsetof(ncclConfig_t, field) + sizeof((config)->field))
 
+/* As NCCL: at least only beside at most. */
+static bool ctas_check(const ncclConfig_t *config)
+{
+    const int undefined = NCCL_CONFIG_UNDEF_INT, least = config->minCTAs, most = config->maxCTAs;
+
+    if (!HAS(config, maxCTAs)) return true;
+    return (least == undefined || least > 0) && (most == undefined || most > 0) && least <= most;
+}
+
 bool config_check(const ncclConfig_t *config)
 {
     return !config ||
            (config->magic == 0xcafebeef && HAS(config, blocking) &&
-            (config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking == 0 || config->blocking == 1));
+            (config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking == 0 || config->blocking == 1) &&
+            ctas_check(config));
+}
+
+/* Counted as a call "minCTAs=4" would be: what has reached a communicator. */
+static void count_option(const char *name, int value)
+{
+    char text[64];
+
+    if (value == NCCL_CONFIG_UNDEF_INT) return;
+    snprintf(text, sizeof text, "%s=%d", name, value);
+    emu_enter(text);
+}
+
+static void count_options(const ncclConfig_t *config)
+{
+    char text[96];
+
+    if (!config || !HAS(config, netName)) return;
+    count_option("cgaClusterSize", config->cgaClusterSize);
+    count_option("minCTAs", config->minCTAs);
+    count_option("maxCTAs", config->maxCTAs);
+    snprintf(text, sizeof text, "netName=%s", config->netName ? config->netName : "");
+    if (config->netName) emu_enter(text);
+#if NCCL_VERSION_CODE >= 22600
+    if (HAS(config, trafficClass)) count_option("trafficClass", config->trafficClass);
+#endif
 }
 
 static void configure(ncclComm_t comm, const ncclConfig_t *config, ncclComm_t parent)
@@ -79,6 +114,7 @@ ncclComm_t comm_new(int rank, int ranks, int device, const ncclConfig_t *config,
     made->ranks = ranks;
     made->device = device;
     configure(made, config, parent);
+    count_options(config);
     atomic_store(&made->references, 1);
     atomic_store(&made->result, ncclInProgress);
     pthread_mutex_init(&made->mutex, NULL);
