@@ -59,16 +59,18 @@ struct pidfd_info_start {
 #define PIDFD_GET_INFO_  _IOWR(0xFF, 11, struct pidfd_info_start)
 #define PIDFD_INFO_EXIT_ (UINT64_C(1) << 3)
 
-void weft__peer_death_text(int pid_fd, char *text, size_t bytes)
+bool weft__peer_death_text(int pid_fd, char *text, size_t bytes)
 {
     struct pidfd_info_start info = {.mask = PIDFD_INFO_EXIT_};
-    if (ioctl(pid_fd, PIDFD_GET_INFO_, &info) < 0 || !(info.mask & PIDFD_INFO_EXIT_))
+    bool told = ioctl(pid_fd, PIDFD_GET_INFO_, &info) >= 0 && info.mask & PIDFD_INFO_EXIT_;
+    if (!told)
         snprintf(text, bytes, "has died");
     else if (WIFSIGNALED(info.exit_code))
         snprintf(text, bytes, "has died (killed by SIG%s)",
                  sigabbrev_np(WTERMSIG(info.exit_code)) ? sigabbrev_np(WTERMSIG(info.exit_code)) : "?");
     else
         snprintf(text, bytes, "has exited with code %d without leaving the job", WEXITSTATUS(info.exit_code));
+    return told && WIFSIGNALED(info.exit_code);
 }
 
 /* On the dead rank's own host all see its process end; but not that it has become another program. */
@@ -184,16 +186,16 @@ static void let_go_of_death(weft_context *ctx, weft__peer *m)
 }
 
 /* A goodbye may be the last that it wrote, and not be read yet; and whoever has taken this rank's goodbye leaves without
- * one for it. */
+ * one for it.  Where the kernel does not tell of signals, who is killed after that counts as one that has left. */
 static void on_death(weft__polled *w, uint32_t events)
 {
     weft__peer *m = WEFT__OWNER(w, weft__peer, death);
     char why[160];
+    bool killed = weft__peer_death_text(w->fd, why, sizeof why);
     (void)events;
-    weft__peer_death_text(w->fd, why, sizeof why);
     let_go_of_death(m->ctx, m);
     weft__p2p_ended(m->ctx->p2p, m->rank);
-    if (weft__p2p_took_bye(m->ctx->p2p, m->rank))
+    if (!killed && atomic_load(&m->gone) == WEFT__LIVES && weft__p2p_took_bye(m->ctx->p2p, m->rank))
         weft__peer_gone(m->ctx, m->rank, WEFT__LEFT, false, "has left");
     else
         weft__peer_gone(m->ctx, m->rank, WEFT__DIED, false, why);

@@ -36,6 +36,6 @@ int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns);
 /* What that rank has told this one cannot be, as the sentence says, and is dropped: one line in the log, the
  * first as a warning, so that a rank that goes on does not fill it.  With or without the engine. */
 void weft__peer_refused(weft_context *ctx, int rank, const char *sentence) WEFT__COLD;
-/* "has died (killed by SIGKILL)", as far as the kernel tells */
-void weft__peer_death_text(int pid_fd, char *text, size_t bytes);
+/* "has died (killed by SIGKILL)", as far as the kernel tells.  True: a signal is known to have ended it. */
+bool weft__peer_death_text(int pid_fd, char *text, size_t bytes);
 #endif

@@ -98,17 +98,6 @@ weft_status weft_stream_wait(weft_request *req, weft_cuda_stream stream)
 
 /* ---- for programs that call NCCL themselves ---- */
 
-/* Also one that the module has not got yet. */
-static bool is_under_way(const weft_group *group)
-{
-    WEFT__LIST_EACH(&group->ctx->pending, at)
-    {
-        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->group == group && req->device && weft__request_state(req) < WEFT__SETTLED) return true;
-    }
-    return false;
-}
-
 /* Engine held: the group's communicator with NCCL, which has been joined, or in a broken group was. */
 static weft_status find_comm(weft_group *group, const char *name, bool broken_too, weft_backend **backend,
                              weft_backend_comm **comm)
@@ -121,7 +110,7 @@ static weft_status find_comm(weft_group *group, const char *name, bool broken_to
                           group->ctx->backend_names);
     if (broken && !(broken_too && dev_comm && dev_comm->comm))
         return weft__fail(WEFT_ERR_BROKEN, "%s: group %s is broken: %.700s", name, group->label, group->why);
-    if (is_under_way(group))
+    if (weft__device_under_way(group, module))
         return weft__fail(WEFT_ERR_STATE, "%s: an operation on device memory is under way in group %s", name,
                           group->label);
     if (!broken && (!dev_comm || dev_comm->state != WEFT__DEVICE_COMM_READY))

@@ -174,6 +174,19 @@ static void release(weft_request *req)
     weft__slab_put(&req->ctx->devices, d);
 }
 
+bool weft__device_under_way(const weft_group *group, const weft__module *module)
+{
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    WEFT__LIST_EACH(&group->ctx->pending, at)
+    {
+        const weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->group == group && req->device && req->device->module == module &&
+            weft__request_state(req) < WEFT__SETTLED)
+            return true;
+    }
+    return false;
+}
+
 /* ---- graphs ---- */
 
 /* What the calling thread can record by itself, with the engine held: it makes no communicator, and waits for no other
@@ -181,7 +194,9 @@ static void release(weft_request *req)
 static weft_status device_may_record(const weft_request *req)
 {
     weft_context *ctx = req->ctx;
-    bool ready = weft__device_comm_is_ready(req->group, weft__module_for(ctx, req->op.memory));
+    bool ready;
+    if (atomic_load(&req->group->state) == WEFT__BROKEN) return weft__group_refuse(req->group);
+    ready = weft__device_comm_is_ready(req->group, weft__module_for(ctx, req->op.memory));
     if (ready && !atomic_load(&ctx->program_ahead) && weft__list_empty(&ctx->program_line)) return WEFT_OK;
     return weft__fail(
         WEFT_ERR_STATE,

@@ -102,6 +102,8 @@ weft_status weft__device_prepare(weft_request *req, void *stream);
 bool weft__device_in_program(const weft_group *group, const weft__module *module);
 
 /* All under the engine. */
+/* Is an operation by that module not over yet, also one that it has not got? */
+bool weft__device_under_way(const weft_group *group, const weft__module *module);
 /* Past the agreement, which a split has passed as a split of the group. */
 void weft__device_enter(weft_request *req);
 /* It fails, or has failed, before all members have come: they are not awaited any more. */

@@ -3,6 +3,7 @@
  * They stand at the group until its communicator is begun, which is made with them.  Its first rank tells what it has
  * together with the id (device_comm.c), and each other one compares. */
 #include "device_options.h"
+#include "device.h"
 #include "device_comm.h"
 #include "engine.h"
 #include "group.h"
@@ -73,6 +74,11 @@ static weft_nccl_options *copy_of(const weft_nccl_options *o)
 static weft_status set_options(weft_group *group, const weft__module *module, weft_nccl_options **copy)
 {
     weft_nccl_options *before = group->options;
+    /* It begins the communicator when all have come, which is on each rank at another moment. */
+    if (weft__device_under_way(group, module))
+        return weft__fail(WEFT_ERR_STATE,
+                          "nccl_configure: an operation on device memory is under way in group %s",
+                          group->label);
     if (weft__device_comm_begun(group, module))
         return weft__fail(WEFT_ERR_STATE,
                           "nccl_configure: group %s has a communicator already, which its first operation on "
@@ -110,10 +116,14 @@ weft_status weft_nccl_configure(weft_group *group, const weft_nccl_options *opti
 
 weft_status weft__options_take_over(weft_group *group, const weft_group *from)
 {
-    WEFT__ASSERT(weft__holds_engine(from->ctx) && !group->options);
-    if (!from->options) return WEFT_OK;
-    group->options = copy_of(from->options);
-    return group->options ? WEFT_OK : weft__fail_memory(sizeof *group->options + NET_BYTES, "options");
+    bool any;
+    WEFT__ASSERT(!group->options);
+    weft__engine_take(from->ctx);
+    any = from->options;
+    group->options = any ? copy_of(from->options) : NULL;
+    weft__engine_drop(from->ctx);
+    return !any || group->options ? WEFT_OK
+                                  : weft__fail_memory(sizeof *group->options + NET_BYTES, "options");
 }
 
 /* ---- what members have alike ---- */

@@ -11,11 +11,11 @@ typedef struct weft__options_told {
     uint64_t net;                          /* a hash of its name; 0: there is none */
 } weft__options_told;
 
-/* Engine held: */
+/* Engine held. */
 weft__options_told weft__options_of(const weft_group *group);
-/* False: `who` has told other ones; text says which. */
+/* False: `who` has told other ones; text says which.  Engine held. */
 bool weft__options_agree(const weft_group *group, const weft__options_told *theirs, const char *who,
                          char *text, size_t bytes);
-/* A group that is being made takes them over. */
+/* A group that is being made takes them over.  The engine is not held. */
 weft_status weft__options_take_over(weft_group *group, const weft_group *from);
 #endif

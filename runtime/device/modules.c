@@ -81,14 +81,35 @@ static void end(weft_request *req, weft_status status, const char *sentence)
         weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
 }
 
+/* From one call of a module to the next, `to` 0: to none.  False: while it was inside, this thread was given up
+ * (device.c), and nothing of the context is its own any more. */
+static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
+{
+    bool back = atomic_compare_exchange_strong(&ctx->blocked_since, since, to);
+    *since = to;
+    if (back) weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)to);
+    return back;
+}
+
+static WEFT__THREAD_WORD int64_t *inside_since; /* the progress thread's, while it is inside a module */
+
+/* One call of a module may begin or end thousands of works: as long as it tells of them it is not stuck. */
+static void not_stuck(weft_context *ctx)
+{
+    if (inside_since) is_back(ctx, inside_since, weft__now_ns());
+}
+
 static void modules_finish(weft_backend_work *work, weft_status status, const char *sentence)
 {
     weft__device *d = work->owner;
     weft__module *module = d->module;
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
-    bool entered = weft__engine_enter(ctx);
-    _Atomic int *count = req->abandoned ? &ctx->device_left : &ctx->device_pending;
+    bool entered;
+    _Atomic int *count;
+    not_stuck(ctx);
+    entered = weft__engine_enter(ctx);
+    count = req->abandoned ? &ctx->device_left : &ctx->device_pending;
     weft__program_went(d);
     work->marker = NULL;
     end(req, status, sentence);
@@ -102,6 +123,8 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
 
 static void issued(weft_backend_work *work)
 {
+    const weft__device *d = work->owner;
+    not_stuck(d->req->ctx);
     weft__program_went(work->owner);
     weft__device_told(work->owner, WEFT__PHASE_RUNNING);
 }
@@ -482,16 +505,6 @@ static void modules_refuse(weft__mpsc_node *node)
     }
 }
 
-/* From one call of a module to the next, `to` 0: to none.  False: while it was inside, this thread was given up
- * (device.c), and nothing of the context is its own any more. */
-static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
-{
-    bool back = atomic_compare_exchange_strong(&ctx->blocked_since, since, to);
-    *since = to;
-    if (back) weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)to);
-    return back;
-}
-
 /* Where a caller is inside, so that the rest of the library goes on without it (watchdog.c). */
 static void served_since(weft_context *ctx, weft__module *module, int64_t ns)
 {
@@ -540,29 +553,38 @@ static bool is_early(const weft_context *ctx, weft__module *module, int64_t now)
     return false;
 }
 
-/* idle: poll it without works too.  -1: this thread was given up. */
-static int progress(weft_context *ctx, weft__module *module, bool idle)
+static int serve(weft_context *ctx, weft__module *module, weft__mpsc_node *node, int64_t *since)
 {
-    weft__mpsc_node *node = weft__mpsc_take_all(&module->work);
-    int64_t since = weft__now_ns();
     int n = 0;
-    if (!node && !idle && atomic_load(&module->pending) == 0) return 0;
-    if (!node && is_early(ctx, module, since)) return 0;
-    atomic_store(&ctx->blocked_in, (int)weft__module_memory(ctx, module));
-    atomic_store(&ctx->blocked_since, since);
-    weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)since);
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
         modules_start(module, req->device);
-        if (!is_back(ctx, &since, weft__now_ns())) {
+        if (!is_back(ctx, since, weft__now_ns())) {
             modules_refuse(node);
             return -1;
         }
         n++;
     }
     n += module->backend->poll(module->backend);
-    return is_back(ctx, &since, 0) ? n : -1;
+    return is_back(ctx, since, 0) ? n : -1;
+}
+
+/* idle: poll it without works too.  -1: this thread was given up. */
+static int progress(weft_context *ctx, weft__module *module, bool idle)
+{
+    weft__mpsc_node *node = weft__mpsc_take_all(&module->work);
+    int64_t since = weft__now_ns();
+    int n;
+    if (!node && !idle && atomic_load(&module->pending) == 0) return 0;
+    if (!node && is_early(ctx, module, since)) return 0;
+    atomic_store(&ctx->blocked_in, (int)weft__module_memory(ctx, module));
+    atomic_store(&ctx->blocked_since, since);
+    weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)since);
+    inside_since = &since;
+    n = serve(ctx, module, node, &since);
+    inside_since = NULL;
+    return n;
 }
 
 int weft__module_progress(weft_context *ctx)

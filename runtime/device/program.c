@@ -36,6 +36,11 @@ void weft__program_turns(weft_context *ctx)
 void weft__program_enter(weft__device *first)
 {
     weft_context *ctx = first->req->ctx;
+    if (first->req->capture && first->dev_comm->state == WEFT__DEVICE_COMM_READY) {
+        /* It waits for no others: below, waits_for_others. */
+        first->ticket.go(&first->ticket);
+        return;
+    }
     weft__list_append(&ctx->program_line, &first->ticket.link);
     weft__program_turns(ctx);
 }

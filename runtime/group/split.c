@@ -37,7 +37,6 @@ static weft_status split_make(weft_request *req, split *s)
     const weft__split_entry *low = &s->mine;
     weft__group_params params = s->mine.params;
     place *places = weft__reserve_get((size_t)parent->size * sizeof *places);
-    weft_status status;
     int n = 0;
     if (!places) return weft__fail_memory((size_t)parent->size * sizeof *places, "a split");
     for (int i = 0; i < parent->size; i++)
@@ -54,8 +53,7 @@ static weft_status split_make(weft_request *req, split *s)
     group->size = n;
     group->rank = weft__group_member(group, req->ctx->rank);
     weft__reserve_give(places);
-    status = weft__options_take_over(group, parent);
-    return status == WEFT_OK ? weft__group_ready(group, low->id, &params) : status;
+    return weft__group_ready(group, low->id, &params);
 }
 
 static split *split_of(weft_request *req)
@@ -180,6 +178,12 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
         }
         s->group = made;
         weft__group_ref(made);
+        status = weft__options_take_over(made, parent); /* as they are now, which is for all the same */
+        if (status != WEFT_OK) {
+            weft__group_unref(made);
+            weft__request_unref(r);
+            return status;
+        }
         s->mine.id = weft__group_ids(ctx, 1);
     }
     return weft__submit_making(r, call, made, group, req);

@@ -232,20 +232,29 @@ static void stop_all(weft__nccl *nccl)
     } while (comm);
 }
 
+/* A communicator leaves the list before the thread that ends it is done with the module; who waits for that does not count
+ * one that a graph held until a moment ago. */
+static bool all_ended(weft__nccl *nccl)
+{
+    bool ended;
+    pthread_mutex_lock(&nccl->lock);
+    ended = !nccl->threads && weft__list_empty(&nccl->comms);
+    pthread_mutex_unlock(&nccl->lock);
+    return ended;
+}
+
 /* How long that many communicators take to end nobody knows, as the driver lets them end one by one: so one that
  * ends gives the others their time anew. */
 static bool outwait(weft__nccl *nccl)
 {
-    bool ended;
     if (nccl->messages) weft__comm_unref(nccl->messages);
     nccl->messages = NULL;
-    if (weft__threads_wait(nccl, nccl->close_ns)) return weft__list_empty(&nccl->comms);
+    if (weft__threads_wait(nccl, nccl->close_ns)) return all_ended(nccl);
     pthread_mutex_lock(&nccl->lock);
     nccl->hurry = true;
     pthread_mutex_unlock(&nccl->lock);
     stop_all(nccl);
-    ended = weft__threads_wait(nccl, 2 * nccl->close_ns);
-    return ended && weft__list_empty(&nccl->comms);
+    return weft__threads_wait(nccl, 2 * nccl->close_ns) && all_ended(nccl);
 }
 
 /* Is there one that is left, and each held by a graph? */

@@ -323,7 +323,8 @@ static void a_mismatch(job_rank *me)
     WAIT_STATUS(WEFT_ERR_MISMATCH, req);
     weft_release(req);
     CHECK(job_await_break(group, job_late_ms()) < 0);
-    CHECK(weft_all_reduce(group, c.in, c.sum, COUNT, WEFT_INT32, WEFT_SUM, &call, &req) < 0);
+    CHECK_STATUS(WEFT_ERR_BROKEN,
+                 weft_all_reduce(group, c.in, c.sum, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
     end_capture(&c);
     drop_graph(&c);                   /* never launched */
     CHECK_OK(weft_group_free(group)); /* its communicator ends beside the next captures, and frees memory */

@@ -74,11 +74,19 @@ static void reach_nccl(job_rank *me)
 static void left_open(job_rank *me)
 {
     weft_group *most = job_group(me, me->size, "most", 0), *none = job_group(me, me->size, "none", 0);
+    weft_group *child = NULL;
+    weft_request *split = NULL;
     const weft_nccl_options low = {.max_ctas = 16, .stream_priority = 1000};
     if (!device_is_emulated()) return;
     CHECK_OK(weft_nccl_configure(most, &low));
     CHECK_OK(weft_nccl_configure(none, &low));
     CHECK_OK(weft_nccl_configure(none, NULL));
+    CHECK_OK(weft_split_group(none, 0, me->rank, NULL, &child, &split)); /* takes over what is said by now */
+    CHECK_OK(weft_nccl_configure(none, &low));
+    WAIT_OK(split);
+    CHECK_OK(weft_nccl_configure(none, NULL));
+    CHECK_OK(weft_barrier(child, &on_device, NULL));
+    CHECK_OK(weft_group_free(child));
     CHECK_OK(weft_barrier(none, &on_device, NULL));
     CHECK_INT((int)said("maxCTAs=16"), 0);
     CHECK_OK(weft_barrier(most, &on_device, NULL));
@@ -88,6 +96,26 @@ static void left_open(job_rank *me)
     CHECK_INT(priority_of(most), 0);
     CHECK_OK(weft_group_free(most));
     CHECK_OK(weft_group_free(none));
+    job_meet(me);
+}
+
+/* One operation makes the communicator as soon as all have come, which is on each rank at another moment. */
+static void under_way(job_rank *me)
+{
+    const weft_nccl_options low = {.max_ctas = 16};
+    weft_group *group = job_group(me, me->size, "awaited", 0);
+    weft_request *req = NULL;
+    if (me->rank == 0) {
+        CHECK_OK(weft_barrier(group, &on_device, &req));
+        CHECK_STATUS(WEFT_ERR_STATE, weft_nccl_configure(group, &low));
+        CHECK_TEXT(weft_last_error(), "an operation on device memory is under way in group awaited");
+    }
+    job_meet(me);
+    if (me->rank) CHECK_OK(weft_barrier(group, &on_device, &req));
+    WAIT_OK(req);
+    CHECK_STATUS(WEFT_ERR_STATE, weft_nccl_configure(group, &low));
+    CHECK_TEXT(weft_last_error(), "has a communicator already");
+    CHECK_OK(weft_group_free(group));
     job_meet(me);
 }
 
@@ -162,6 +190,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         JOB_TEST("reach NCCL", .ranks = 2, .processes = true, .body = reach_nccl),
         JOB_TEST("left open", .ranks = 2, .processes = true, .body = left_open),
+        JOB_TEST("an operation under way", .ranks = 2, .processes = true, .body = under_way),
         JOB_TEST("refusals", .ranks = 1, .processes = true, .body = refusals),
         JOB_TEST("members differ", .ranks = 3, .processes = true, .body = members_differ),
         JOB_TEST("an older NCCL", .ranks = 2, .processes = true, .bare = true, .body = an_older_nccl),

@@ -195,6 +195,7 @@ static void deadline_of_more_than_a_queue(job_rank *me)
     }
     job_host_sum_works(me->world);
     atomic_store(&word, 1);
+    device_sync(held.stream); /* which reads it */
     CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
     CHECK_INT(job_get_int(out), me->size * (me->size - 1) / 2);
     job_meet(me);

@@ -204,6 +204,28 @@ static void test_large_over_hosts(void **state)
             }
 }
 
+/* A broadcast by halves goes in up to eight stripes of a megabyte. */
+static void test_stripes_by_halves(void **state)
+{
+    static const struct {
+        int size;
+        size_t count;
+    } rows[] = {{5, 2200001}, {6, 600001}, {7, 600001}, {17, 600001}};
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        weft__selection s = forced_selection(WEFT__OP_BROADCAST, "scatter_doubling", rows[k].size);
+        for (int layout = SIM_ONE_HOST; layout < SIM_LAYOUTS; layout++)
+            run_with((sim_case){.kind = WEFT__OP_BROADCAST,
+                                .dtype = WEFT_FLOAT32,
+                                .size = rows[k].size,
+                                .root = layout % 2 ? rows[k].size - 1 : 1,
+                                .count = rows[k].count,
+                                .layout = (sim_layout)layout,
+                                .seed = 5},
+                     &s);
+    }
+}
+
 static void test_orders(void **state)
 {
     (void)state;
@@ -554,13 +576,21 @@ static void test_golden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedules),  cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_large),      cmocka_unit_test(test_thousand_ranks),
-        cmocka_unit_test(test_rounds),     cmocka_unit_test(test_mixed_rounds),
-        cmocka_unit_test(test_streams),    cmocka_unit_test(test_large_all_reduce),
-        cmocka_unit_test(test_time),       cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_rank_order), cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_hosts),      cmocka_unit_test(test_large_over_hosts),
+        cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_thousand_ranks),
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_mixed_rounds),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_large_all_reduce),
+        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_large_over_hosts),
+        cmocka_unit_test(test_stripes_by_halves),
     };
     list_collectives(false);
     even_count = collective_count;
