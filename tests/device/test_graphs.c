@@ -126,17 +126,26 @@ static void right_each_time(job_rank *me)
     job_meet(me);
 }
 
+/* The capture has begun, and one sum has joined. */
+static weft_batch *begin_captured_batch(job_rank *me, chain *c, int32_t *out)
+{
+    weft_batch *batch = NULL;
+    weft_call joins = {.stream = c->stream};
+    warm_up(me, me->world, c);
+    begin_capture(c);
+    CHECK_OK(weft_batch_begin(me->world, &batch));
+    joins.batch = batch;
+    CHECK_OK(weft_all_reduce(me->world, c->in, out, COUNT, WEFT_INT32, WEFT_SUM, &joins, NULL));
+    return batch;
+}
+
 /* A batch is one group call, in a graph as well. */
 static void a_batch(job_rank *me)
 {
     chain c = take_chain(me);
-    weft_batch *batch = NULL;
     weft_request *req = NULL;
-    warm_up(me, me->world, &c);
-    begin_capture(&c);
-    CHECK_OK(weft_batch_begin(me->world, &batch));
+    weft_batch *batch = begin_captured_batch(me, &c, c.last);
     const weft_call joins = {.batch = batch, .stream = c.stream};
-    CHECK_OK(weft_all_reduce(me->world, c.in, c.last, COUNT, WEFT_INT32, WEFT_SUM, &joins, NULL));
     CHECK_OK(weft_all_reduce(me->world, c.in, c.sum, COUNT, WEFT_INT32, WEFT_MAX, &joins, NULL));
     CHECK_OK(weft_batch_end(batch, NULL, &req));
     WAIT_OK(req);
@@ -207,13 +216,8 @@ static void refused(job_rank *me)
 static void a_batch_ends_late(job_rank *me)
 {
     chain c = take_chain(me);
-    weft_batch *batch = NULL;
     weft_request *req = NULL;
-    warm_up(me, me->world, &c);
-    begin_capture(&c);
-    CHECK_OK(weft_batch_begin(me->world, &batch));
-    const weft_call joins = {.batch = batch, .stream = c.stream};
-    CHECK_OK(weft_all_reduce(me->world, c.in, c.sum, COUNT, WEFT_INT32, WEFT_SUM, &joins, NULL));
+    weft_batch *batch = begin_captured_batch(me, &c, c.sum);
     end_capture(&c);
     refuses(WEFT_ERR_STATE, "is not any more", weft_batch_end(batch, NULL, &req), req);
     drop_graph(&c);
