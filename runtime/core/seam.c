@@ -58,13 +58,22 @@ weft_status weft__memory_at(weft_context *ctx, const void *pointer, weft_memory 
 
 /* ---- what all have ---- */
 
-/* FNV-1a of its name and of how its ids are. */
+/* FNV-1a. */
+static uint32_t digest_number(uint32_t h, uint64_t number)
+{
+    for (; number; number >>= 8) h = (h ^ (uint32_t)(number & 255)) * UINT32_C(16777619);
+    return h;
+}
+
+/* Tells apart what could not work together: by name, by how ids are, and by the versions of the seam and of what ranks tell
+ * each other about it.  Another build of Weft may mean something else by these, and would wait for ever. */
 static uint32_t digest(const weft_backend *backend)
 {
     uint32_t h = UINT32_C(2166136261);
-    for (const char *c = backend->name; *c; c++) h = (h ^ (unsigned char)*c) * UINT32_C(16777619);
-    for (size_t bytes = backend->id_bytes; bytes; bytes >>= 8)
-        h = (h ^ (uint32_t)(bytes & 255)) * UINT32_C(16777619);
+    for (const char *c = backend->name; *c; c++) h = digest_number(h, (unsigned char)*c);
+    h = digest_number(h, backend->id_bytes);
+    h = digest_number(h, (uint64_t)backend->version);
+    h = digest_number(h, WEFT__DEVICE_WORDS_VERSION);
     return h ? h : 1;
 }
 
@@ -99,9 +108,11 @@ static weft_status seam_refuse(const weft_group *group, const weft__module *modu
             weft__peer_name(ctx, group->world[i], who, sizeof who);
             break;
         }
-    return weft__fail(WEFT_ERR_UNSUPPORTED,
-                      "%s: %s has no backend %s like this rank's, so group %s uses none for that memory",
-                      weft__kind_name(op->kind), who, module->backend->name, group->label);
+    return weft__fail(
+        WEFT_ERR_UNSUPPORTED,
+        "%s: %s has no backend %s like this rank's (of its name, ids and version), so group %s uses "
+        "none for that memory",
+        weft__kind_name(op->kind), who, module->backend->name, group->label);
 }
 
 /* ---- slots ---- */

@@ -35,6 +35,9 @@ typedef struct word {           /* what goes to another rank */
     weft__options_told options; /* what its first rank makes it with, beside the id */
 } word;
 
+_Static_assert(sizeof(word) == 48,
+               "what ranks tell each other has changed: raise WEFT__DEVICE_WORDS_VERSION");
+
 typedef struct named_word {
     word w;
     unsigned char id[WEFT_BACKEND_ID_MOST];

@@ -271,7 +271,7 @@ static void unlike(job_rank *me)
     CHECK_STATUS(WEFT_ERR_UNSUPPORTED, barrier_in(me->world, WEFT_MEMORY_OTHER));
     CHECK_TEXT(weft_last_error(), me->rank == 1 ? "no backend of this context moves other memory" : "rank 1");
     if (me->rank != 1) {
-        CHECK_TEXT(weft_last_error(), "has no backend toy like this rank's, so group world uses none");
+        CHECK_TEXT(weft_last_error(), "has no backend toy like this rank's");
         CHECK_STATUS(WEFT_ERR_UNSUPPORTED, weft_mem_alloc(me->world, 64, WEFT_MEMORY_OTHER, &memory));
     }
     CHECK_OK(barrier_in(me->world, WEFT_MEMORY_CUDA));
