@@ -180,10 +180,13 @@ weft_status weft__device_check_stream(const weft__nccl *nccl, void *stream)
 bool weft__device_captures(weft_backend *backend, const void *marker)
 {
     const weft__event *mark = marker;
-    enum cudaStreamCaptureStatus capture;
+    unsigned long long id;
+    cudaGraph_t graph;
+    (void)backend;
     if (!mark || !mark->capture) return false;
-    return look_at_stream(weft__nccl_of(backend), mark->capture, &capture) == WEFT_OK &&
-           capture == cudaStreamCaptureStatusActive;
+    if (weft__cudart_capture(mark->capture, &id, &graph) == cudaSuccess) return id == mark->capture_id;
+    cudaGetLastError();
+    return false;
 }
 
 static weft_status may_be_captured(const weft__nccl *nccl, void *stream, enum cudaStreamCaptureStatus capture)
@@ -202,6 +205,8 @@ weft_status weft__device_mark(weft_backend *backend, void *stream, void **marker
     enum cudaStreamCaptureStatus capture;
     weft_status status;
     weft__event *event;
+    cudaGraph_t graph;
+    const char *call = "cudaEventRecord";
     cudaError_t error = cudaSuccess;
     *marker = NULL;
     if (stream == WEFT_NO_STREAM) return WEFT_OK;
@@ -215,13 +220,16 @@ weft_status weft__device_mark(weft_backend *backend, void *stream, void **marker
         return weft__nccl_fail(nccl, WEFT_ERR_MEMORY, "no event to mark stream %p: CUDA says \"%s\"", stream,
                                cudaGetErrorString(error));
     }
-    if (WEFT__UNLIKELY(capture == cudaStreamCaptureStatusActive))
+    if (WEFT__UNLIKELY(capture == cudaStreamCaptureStatusActive)) {
+        call = "cudaStreamGetCaptureInfo";
         event->capture = stream;
-    else
+        error = weft__cudart_capture(stream, &event->capture_id, &graph);
+    } else {
         error = cudaEventRecord(event->cuda, stream);
+    }
     if (error != cudaSuccess) {
         weft__event_give(nccl, event);
-        return not_this_stream(nccl, stream, "cudaEventRecord", error);
+        return not_this_stream(nccl, stream, call, error);
     }
     *marker = event;
     return WEFT_OK;

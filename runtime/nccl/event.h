@@ -17,8 +17,9 @@ typedef struct weft_backend_comm weft__comm; /* communicator.h */
 typedef struct weft__event {
     cudaEvent_t cuda;
     struct weft__event *next; /* in the pool; or to be issued, or issued on the same communicator, after it */
-    /* The end of a group call: */
     cudaStream_t capture; /* not recorded: a place on this stream, which is being captured; NULL: it is not */
+    unsigned long long capture_id; /* by this capture: another one may have begun there since */
+    /* The end of a group call: */
     weft_backend_work *works; /* what it consists of, by ->next */
     weft__comm *comm;         /* on which it is called, */
     weft__turn turn;          /* with this turn */

@@ -226,6 +226,25 @@ static void a_batch_ends_late(job_rank *me)
     job_meet(me);
 }
 
+/* Another capture has begun on the stream: what has joined in the first is no part of it. */
+static void a_batch_ends_in_the_next(job_rank *me)
+{
+    chain c = take_chain(me);
+    weft_request *req = NULL;
+    weft_batch *batch = begin_captured_batch(me, &c, c.sum);
+    end_capture(&c);
+    drop_graph(&c);
+    begin_capture(&c);
+    refuses(WEFT_ERR_STATE, "is not any more", weft_batch_end(batch, NULL, &req), req);
+    record_collectives(me->world, &c, me->size);
+    end_capture(&c);
+    DEVICE_OK(device()->cudaGraphInstantiate(&c.exec, c.graph, 0));
+    replay(me, &c, 1);
+    drop_graph(&c);
+    give_chain(&c);
+    job_meet(me);
+}
+
 /* ---- beside others ---- */
 
 static void await_flag(void *flag)
@@ -573,6 +592,8 @@ int main(int argc, char **argv)
         JOB_TEST("a batch", .ranks = 2, .processes = true, .body = a_batch),
         JOB_TEST("refused", .ranks = 2, .processes = true, .body = refused),
         JOB_TEST("a batch that ends late", .ranks = 2, .processes = true, .body = a_batch_ends_late),
+        JOB_TEST("a batch that ends in the next capture", .ranks = 2, .processes = true,
+                 .body = a_batch_ends_in_the_next),
         JOB_TEST("a batch behind others", .ranks = 2, .processes = true, .body = a_batch_behind_others),
         JOB_TEST("many under way", .ranks = 2, .processes = true, .body = many_under_way),
         JOB_TEST("a mismatch", .ranks = 3, .processes = true, .body = a_mismatch),
