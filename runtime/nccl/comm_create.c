@@ -310,7 +310,10 @@ static weft_status take_turns(struct creation *creation, char *text, size_t byte
     weft_status status = WEFT_OK; /* also of what is doomed: tell knows why */
     weft__turn turn;
     creation->written = true;
-    if (!weft__turn_take(parent, &creation->turn, WEFT__NCCL_NEVER)) return WEFT_OK;
+    if (!weft__turn_take_sound(parent, &creation->turn, WEFT__NCCL_NEVER)) {
+        weft__comm_outwait_cause(parent);
+        return WEFT_OK;
+    }
     if (comm) weft__turn_ask(comm, &turn);
     if (!comm || weft__turn_take(comm, &turn, WEFT__NCCL_NEVER)) {
         status = split_idle(creation, text, bytes);

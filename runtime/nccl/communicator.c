@@ -130,6 +130,14 @@ bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns)
     return state == WEFT__TURN_TAKEN;
 }
 
+bool weft__turn_take_sound(weft__comm *comm, weft__turn *turn, int64_t deadline_ns)
+{
+    if (!weft__turn_take(comm, turn, deadline_ns)) return false;
+    if (!weft__comm_suspects(comm)) return true;
+    weft__turn_give(comm, turn);
+    return false;
+}
+
 void weft__turn_give(weft__comm *comm, weft__turn *turn)
 {
     weft__comm_inside(comm, NULL);
@@ -217,9 +225,9 @@ bool weft__comm_suspect(weft__comm *comm, ncclResult_t result, weft_status statu
 /* Whoever has a turn, or waits for one, works on it; a work that is issued is in nobody's turn. */
 weft_status weft__comm_lend(weft__comm *comm, void **handle, void **stream)
 {
-    bool ready, used;
+    bool ready, used, failed = weft__comm_suspects(comm);
     pthread_mutex_lock(&comm->lock);
-    ready = atomic_load(&comm->state) == WEFT__COMM_READY && comm->handle;
+    ready = !failed && atomic_load(&comm->state) == WEFT__COMM_READY && comm->handle;
     used = comm->turn || comm->lookers || atomic_load(&comm->pieces);
     *handle = comm->handle;
     *stream = comm->stream;
@@ -228,8 +236,9 @@ weft_status weft__comm_lend(weft__comm *comm, void **handle, void **stream)
     if (ready && !used) return WEFT_OK;
     return weft__nccl_fail(comm->nccl, ready ? WEFT_ERR_STATE : WEFT_ERR_BROKEN, "communicator %s %s",
                            comm->label,
-                           ready ? "is in use: an operation on device memory is under way on it"
-                                 : "is stopped");
+                           ready    ? "is in use: an operation on device memory is under way on it"
+                           : failed ? "has failed"
+                                    : "is stopped");
 }
 
 bool weft__comm_outwait_abort_until(weft__comm *comm, int64_t deadline_ns)
@@ -240,6 +249,13 @@ bool weft__comm_outwait_abort_until(weft__comm *comm, int64_t deadline_ns)
         waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, deadline_ns);
     pthread_mutex_unlock(&comm->lock);
     return aborted;
+}
+
+void weft__comm_outwait_cause(weft__comm *comm)
+{
+    pthread_mutex_lock(&comm->lock);
+    while (!weft__comm_doomed(comm)) weft__nccl_cond_wait(&comm->changed, &comm->lock, WEFT__NCCL_NEVER);
+    pthread_mutex_unlock(&comm->lock);
 }
 
 void weft__comm_outwait_abort(weft__comm *comm)

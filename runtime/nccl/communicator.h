@@ -149,6 +149,9 @@ bool weft__turn_ask_alone(weft__comm *comm, weft__turn *turn);
 weft__turn_state weft__turn_try(weft__comm *comm, weft__turn *turn);
 /* Wait for it.  False: the communicator is doomed or the deadline has passed, and it is given back. */
 bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns);
+/* Likewise, for who does nothing about an error.  False also where one was found: no call is made there any more, until
+ * it is stopped. */
+bool weft__turn_take_sound(weft__comm *comm, weft__turn *turn, int64_t deadline_ns);
 void weft__turn_give(weft__comm *comm, weft__turn *turn);
 /* Likewise, and what was issued with it goes to the progress thread: in the order of the turns. */
 void weft__turn_give_issued(weft__comm *comm, weft__event *end);
@@ -175,6 +178,8 @@ ncclResult_t weft__comm_look(weft__comm *comm);
 
 /* It is doomed: until NCCL has nothing of it any more. */
 void weft__comm_outwait_abort(weft__comm *comm);
+/* An error was found: until it is doomed, when it is known whose doing that is, or was not found out (running.c). */
+void weft__comm_outwait_cause(weft__comm *comm);
 /* False: the deadline has passed. */
 bool weft__comm_outwait_abort_until(weft__comm *comm, int64_t deadline_ns);
 

@@ -128,7 +128,7 @@ static void close_window(weft__comm *comm, weft__memory *memory)
     weft__nccl *nccl = comm->nccl;
     ncclResult_t result;
     if (memory->comm != comm) return;
-    if (comm->handle && !weft__comm_doomed(comm)) {
+    if (comm->handle && !weft__comm_doomed(comm) && !weft__comm_suspects(comm)) {
         void *window = memory->window;
         memory->window = NULL; /* handed to nobody any more */
         pthread_mutex_unlock(&nccl->windows);
@@ -301,11 +301,14 @@ static void free_memory(weft__memory *memory)
     weft__turn turn;
     bool has_turn;
     if (comm) weft__turn_ask(comm, &turn);
-    has_turn = comm && weft__turn_take(comm, &turn, WEFT__NCCL_NEVER);
-    if (has_turn) weft__comm_inside(comm, "ncclCommWindowDeregister");
+    has_turn = comm && weft__turn_take_sound(comm, &turn, WEFT__NCCL_NEVER);
+    if (has_turn)
+        weft__comm_inside(comm, "ncclCommWindowDeregister");
+    else if (comm)
+        weft__comm_outwait_abort(comm); /* which takes the window back, of which it knows until then */
     unlink_closed(memory, comm);
     if (has_turn) weft__turn_give(comm, &turn);
-    if (comm && weft__comm_doomed(comm)) weft__comm_outwait_abort(comm); /* which takes the window back */
+    if (comm && weft__comm_doomed(comm)) weft__comm_outwait_abort(comm);
     if (comm) weft__comm_unref(comm);
     give_back(memory);
     free(memory);
@@ -369,7 +372,7 @@ static ncclResult_t memory_ask(weft__comm *comm, uint64_t *bytes)
     uint64_t root = 0;
     *bytes = 0;
     weft__turn_ask(comm, &turn);
-    if (!weft__turn_take(comm, &turn, weft__nccl_now(comm->nccl) + ASK_WAIT_NS)) return ncclSuccess;
+    if (!weft__turn_take_sound(comm, &turn, weft__nccl_now(comm->nccl) + ASK_WAIT_NS)) return ncclSuccess;
     if (comm->handle) {
         weft__comm_inside(comm, "ncclCommMemStats");
         result = comm->nccl->newer.memory(comm->handle, WEFT__NCCL_MEMORY_TOTAL, bytes);

@@ -14,6 +14,7 @@
 
 #define TURN_WAIT_NS (2000 * WEFT__NCCL_MS) /* for whoever else is inside, or for the abort */
 #define CALL_WAIT_NS (2000 * WEFT__NCCL_MS) /* and then for NCCL */
+#define BACK_NS      (100 * WEFT__NCCL_MS)  /* the thread tells so much before its caller stops waiting */
 
 typedef enum registration_state { REGISTERING, REGISTERED, DEREGISTERING } registration_state;
 
@@ -85,13 +86,18 @@ static void forget(weft__comm *comm, weft__registration *of)
     free(of);
 }
 
+static bool has_succeeded(const struct registering *task)
+{
+    return task->carried_out && task->result == ncclSuccess;
+}
+
 /* What has become of a task that is done. */
 static weft_status registered_ended(const struct registering *task)
 {
     weft__comm *comm = task->comm;
     char why[WEFT__NCCL_SENTENCE];
     const weft__nccl *nccl = comm->nccl;
-    if (task->carried_out && task->result == ncclSuccess) return WEFT_OK;
+    if (has_succeeded(task)) return WEFT_OK;
     if (task->carried_out)
         return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "%s: %s: %.400s", task->name, task->call,
                                ncclGetErrorString(task->result));
@@ -142,15 +148,6 @@ static weft_status carry_out(struct registering of_call)
     return status;
 }
 
-/* Not of what has failed: no call is made there any more, until it is stopped. */
-static bool take_turn(weft__comm *comm, weft__turn *turn, int64_t deadline_ns)
-{
-    if (!weft__turn_take(comm, turn, deadline_ns)) return false;
-    if (!weft__comm_suspects(comm)) return true;
-    weft__turn_give(comm, turn);
-    return false;
-}
-
 /* ---- registering ---- */
 
 static void register_it(struct registering *task)
@@ -158,14 +155,14 @@ static void register_it(struct registering *task)
     weft__comm *comm = task->comm;
     weft__turn turn;
     weft__turn_ask(comm, &turn);
-    if (take_turn(comm, &turn, weft__nccl_now(comm->nccl) + TURN_WAIT_NS)) {
+    if (weft__turn_take_sound(comm, &turn, weft__nccl_now(comm->nccl) + TURN_WAIT_NS)) {
         weft__comm_inside(comm, task->call);
         task->carried_out = true;
         task->result = ncclCommRegister(comm->handle, task->of->at, task->of->bytes, &task->of->handle);
         task->result = weft__comm_await(comm, task->result);
         weft__turn_give(comm, &turn);
     }
-    if (task->carried_out && task->result == ncclSuccess)
+    if (has_succeeded(task))
         registered_to(comm, task->of, REGISTERED);
     else
         forget(comm, task->of);
@@ -219,18 +216,19 @@ static void deregister_it(struct registering *task)
     int64_t deadline_ns = weft__nccl_now(comm->nccl) + TURN_WAIT_NS;
     weft__turn turn;
     weft__turn_ask(comm, &turn);
-    if (take_turn(comm, &turn, deadline_ns)) {
+    if (weft__turn_take_sound(comm, &turn, deadline_ns)) {
         weft__comm_inside(comm, task->call);
         task->carried_out = true;
         task->result = registered_end(comm, task->of);
         weft__turn_give(comm, &turn);
     }
-    if ((weft__comm_doomed(comm) || weft__comm_suspects(comm)) &&
-        weft__comm_outwait_abort_until(comm, deadline_ns)) {
+    /* Its call may have hung until now, and what let it out comes before the abort. */
+    if (!has_succeeded(task) && (weft__comm_doomed(comm) || weft__comm_suspects(comm)) &&
+        weft__comm_outwait_abort_until(comm, deadline_ns + CALL_WAIT_NS - BACK_NS)) {
         task->carried_out = true; /* the abort has taken it back */
         task->result = ncclSuccess;
     }
-    if (task->carried_out && task->result == ncclSuccess)
+    if (has_succeeded(task))
         forget(comm, task->of);
     else
         registered_to(comm, task->of, REGISTERED);

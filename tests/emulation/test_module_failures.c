@@ -395,16 +395,49 @@ static void error_on_the_way(job_rank *me)
     b->close(b);
 }
 
+struct freeing {
+    weft_backend *b;
+    task *t;
+    void *window;
+};
+
+/* Freed once the abort has taken the window back, which comes when whose doing it is has been looked for long enough. */
+static void free_beside_error(job_rank *me, int thread, void *arg)
+{
+    struct freeing *f = arg;
+    (void)me;
+    if (thread)
+        CHECK_OK(f->b->mem_free(f->b, f->window));
+    else
+        poll_until_over(f->b, f->t);
+}
+
+static void open_child(const job_rank *me, weft_backend *b, const owner *parent, owner *child)
+{
+    *child = (owner){.comm = NULL};
+    child->comm = b->open(b, child, me->rank, me->size, "child", false);
+    CHECK(child->comm);
+    b->split(parent->comm, child->comm, 0, me->rank);
+}
+
 /* Until it is known whose doing it is no call is made there, and memory is taken back with the abort. */
 static void memory_beside_an_error(job_rank *me)
 {
+    enum { WINDOW_BYTES = 1 << 16 };
     weft_backend *b = module_load(me);
     float *device = to_device(NULL, sizeof *device * N), *late = to_device(NULL, sizeof *late);
+    void *window = NULL, *handle = NULL, *stream = NULL;
     int64_t until;
-    owner o;
+    owner o, child;
     task t;
     join_all(me, b, &o, "error");
     CHECK_OK(b->mem_register(o.comm, device, sizeof *device * N));
+    CHECK_OK(b->mem_alloc(b, WINDOW_BYTES, &window));
+    t = new_task(me, &o, WEFT_BACKEND_MEM_ALLOC);
+    t.work.op.dtype = WEFT_UINT8;
+    t.work.op.in = t.work.op.out = window;
+    t.work.op.count = WINDOW_BYTES;
+    run_task(b, &t);
     job_meet(me);
     t = sum_task(me, &o, device);
     if (me->rank == 0) {
@@ -415,13 +448,23 @@ static void memory_beside_an_error(job_rank *me)
         CHECK_STATUS(WEFT_ERR_BROKEN, b->mem_register(o.comm, late, sizeof *late));
         CHECK_TEXT(last_failure, "has failed: nccl");
         CHECK_INT(emu_calls("ncclCommRegister"), 1);
-        poll_until_over(b, &t);
+        CHECK_STATUS(WEFT_ERR_BROKEN, b->lend(o.comm, &handle, &stream));
+        CHECK_TEXT(last_failure, "has failed");
+        open_child(me, b, &o, &child);
+        job_threads(me, 2, free_beside_error, &(struct freeing){b, &t, window});
+        await_word(&child.joined);
+        CHECK_STATUS(WEFT_ERR_BROKEN, child.status);
+        CHECK_INT(emu_calls("ncclCommSplit"), 0);
+        CHECK_INT(emu_calls("ncclCommWindowDeregister"), 0);
+        b->drop(child.comm);
         emu_script(NULL);
     }
     job_meet(me);
     b->doom(o.comm, "rank 0 has failed");
     CHECK_OK(b->mem_deregister(o.comm, device));
     CHECK_INT(emu_calls("ncclCommDeregister"), 0);
+    if (me->rank) CHECK_OK(b->mem_free(b, window));
+    CHECK_INT(emu_misuses(), 0);
     CUDA(cudaFree(device));
     CUDA(cudaFree(late));
     b->drop(o.comm);

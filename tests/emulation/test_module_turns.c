@@ -227,6 +227,32 @@ static void registrations_that_hang(job_rank *me)
     clear(me, &s);
 }
 
+static void deregister_and_stop(job_rank *me, int thread, void *arg)
+{
+    enum { LONGER_THAN_A_TURN_MS = 2200 };
+    scene *s = arg;
+    (void)me;
+    if (thread == 0) {
+        CHECK_OK(s->b->mem_deregister(s->o.comm, s->device));
+    } else {
+        while (!emu_hanging()) job_sleep_ms(1);
+        job_sleep_ms(LONGER_THAN_A_TURN_MS);
+        s->b->doom(s->o.comm, "its time was up");
+    }
+}
+
+/* NCCL is let out, with an error, and then the abort takes it back. */
+static void deregistration_let_out(job_rank *me)
+{
+    scene s;
+    set(me, &s);
+    CHECK_OK(s.b->mem_register(s.o.comm, s.device, sizeof *s.device * N));
+    emu_script("ncclCommDeregister@1=hang;ncclCommAbort@1=delay:300");
+    job_threads(me, 2, deregister_and_stop, &s);
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, s.b->mem_deregister(s.o.comm, s.device));
+    clear(me, &s);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +270,8 @@ int main(int argc, char **argv)
                  .body = windows_beside_one_that_closes),
         JOB_TEST("registrations that hang", .ranks = 1, .bare = true, .processes = true,
                  .body = registrations_that_hang),
+        JOB_TEST("a deregistration that is let out", .ranks = 1, .bare = true, .processes = true,
+                 .body = deregistration_let_out),
     };
     return JOB_MAIN(tests, argc, argv);
 }
