@@ -142,16 +142,10 @@ static void chain(job_rank *me)
 /* ---- beside
  * ---------------------------------------------------------------------------------------------- */
 
-static void wait_for_word(void *word)
-{
-    while (!atomic_load((atomic_int *)word)) job_sleep_ms(1);
-}
-
 /* A stream that is held up holds up what comes after it, and the making of communicators on a real device: nothing
  * else. */
 static void only_its_own_stream(job_rank *me)
 {
-    atomic_int word = 0;
     weft_call held = {.stream = device_stream(1)}, other = {.stream = device_stream(0)},
               none = {.stream = WEFT_NO_STREAM}, first = {.stream = WEFT_NO_STREAM, .memory = job_memory()};
     int32_t *in = job_buffer(me, bytes), *out = job_buffer(me, bytes), *last = job_buffer(me, bytes);
@@ -160,14 +154,14 @@ static void only_its_own_stream(job_rank *me)
     fill(in, me->rank);
     CHECK_OK(weft_barrier(me->world, &first, NULL));
     CHECK_OK(weft_barrier(second, &first, NULL));
-    DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
+    device_gate *gate = device_shut(held.stream);
     CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_INT32, WEFT_SUM, &none, NULL));
     check_filled(out, ranks_sum(me), me->size);
     CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_INT32, WEFT_MAX, &other, NULL));
     check_filled(out, me->size - 1, 1);
     CHECK_OK(weft_all_reduce(second, in, last, COUNT, WEFT_INT32, WEFT_SUM, &held, &req));
     CHECK_INT(weft_wait(req, 100), WEFT_PENDING);
-    atomic_store(&word, 1);
+    device_open(gate);
     WAIT_OK(req);
     check_filled(last, ranks_sum(me), me->size);
 }
@@ -175,16 +169,13 @@ static void only_its_own_stream(job_rank *me)
 /* A barrier with memory CUDA is behind its stream's work on every rank; one without is not. */
 static void barriers(job_rank *me)
 {
-    atomic_int word = 0;
     weft_call call = {.stream = device_stream(1), .memory = WEFT_MEMORY_CUDA};
     weft_request *req = NULL;
-    if (me->rank == 0) {
-        DEVICE_OK(device()->cudaLaunchHostFunc(call.stream, wait_for_word, &word));
-    }
+    device_gate *gate = me->rank == 0 ? device_shut(call.stream) : NULL;
     CHECK_OK(weft_barrier(me->world, &call, &req));
     CHECK_INT(weft_wait(req, 100), WEFT_PENDING);
     job_meet(me);
-    atomic_store(&word, 1);
+    if (gate) device_open(gate);
     WAIT_OK(req);
     CHECK_OK(weft_barrier(me->world, NULL, NULL));
 }

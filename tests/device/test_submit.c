@@ -15,11 +15,6 @@ static uint64_t blocking_calls(void)
     return device_is_emulated() ? device()->emu_blocking_calls() : 0;
 }
 
-static void wait_for_word(void *word)
-{
-    while (!atomic_load((atomic_int *)word)) job_sleep_ms(1);
-}
-
 static weft_request *begin_messages(job_rank *me, int32_t *in, int32_t *out, const weft_call *call,
                                     weft_request **receive)
 {
@@ -73,17 +68,16 @@ static void nothing_blocks(job_rank *me)
     int32_t *in = job_buffer(me, bytes), *out = job_buffer(me, bytes);
     weft_call call = {.stream = device_stream(1)};
     weft_request *reqs[ROUNDS][IN_ROUND];
-    atomic_int word = 0;
     begin_round(me, in, out, &call, reqs[0]);
     finish_round(reqs[0]);
     job_meet(me);
     uint64_t before = blocking_calls();
     job_meet(me);
-    DEVICE_OK(device()->cudaLaunchHostFunc(call.stream, wait_for_word, &word));
+    device_gate *gate = device_shut(call.stream);
     for (int i = 0; i < ROUNDS; i++) begin_round(me, in, out + (size_t)i * 10 * COUNT, &call, reqs[i]);
     for (int r = 0; r < ROUNDS; r++)
         for (int i = 0; i < IN_ROUND; i++) CHECK_INT(weft_test(reqs[r][i]), WEFT_PENDING);
-    atomic_store(&word, 1);
+    device_open(gate);
     for (int i = 0; i < ROUNDS; i++) finish_round(reqs[i]);
     CHECK_INT(blocking_calls(), before);
     job_meet(me);
@@ -100,13 +94,12 @@ static void two_at_a_time(job_rank *me, int32_t *in, int32_t *out)
 {
     weft_call held = {.stream = device_stream(1)}, free_call = {.stream = WEFT_NO_STREAM};
     weft_request *first = NULL, *second = NULL;
-    atomic_int word = 0;
-    DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
+    device_gate *gate = device_shut(held.stream);
     CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, &held, &first));
     CHECK_OK(weft_all_reduce(me->world, in, out + 1, 1, WEFT_INT32, WEFT_SUM, &free_call, &second));
     CHECK_OK(weft_stream_wait(second, device_stream(0))); /* it is issued */
     CHECK_INT(weft_test(first), WEFT_PENDING);
-    atomic_store(&word, 1);
+    device_open(gate);
     WAIT_OK(first);
     WAIT_OK(second);
     weft_release(first);
@@ -142,10 +135,9 @@ static void more_than_a_queue(job_rank *me)
     int32_t *out = job_buffer(me, MANY * sizeof *out), *image = job_alloc(me, MANY * sizeof *image);
     weft_call held = {.stream = device_stream(1)}, free_call = {.stream = WEFT_NO_STREAM};
     weft_request **reqs = job_alloc(me, MANY * sizeof(weft_request *));
-    atomic_int word = 0;
     job_put_int(in, me->rank);
     CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
-    DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
+    device_gate *gate = device_shut(held.stream);
     for (int i = 0; i < MANY; i++)
         CHECK_OK(weft_all_reduce(me->world, in, out + i, 1, WEFT_INT32, WEFT_SUM, i ? &free_call : &held,
                                  &reqs[i]));
@@ -154,7 +146,7 @@ static void more_than_a_queue(job_rank *me)
         others_go_on(me, host, in, own);
     }
     CHECK_INT(weft_test(reqs[0]), WEFT_PENDING);
-    atomic_store(&word, 1);
+    device_open(gate);
     for (int i = 0; i < MANY; i++) {
         WAIT_OK(reqs[i]);
         weft_release(reqs[i]);
@@ -174,14 +166,13 @@ static void deadline_of_more_than_a_queue(job_rank *me)
     int32_t *in = job_buffer(me, sizeof *in), *out = job_buffer(me, MANY * sizeof *out);
     weft_call held = {.stream = device_stream(1)}, free_call = {.stream = WEFT_NO_STREAM};
     weft_request **reqs = job_alloc(me, MANY * sizeof(weft_request *));
-    atomic_int word = 0;
     int made = 0;
     job_put_int(in, me->rank);
     CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
     CHECK_OK(weft_all_reduce(group, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
     CHECK_OK(weft_group_set_timeout(group, job_short_ms()));
     job_meet(me);
-    DEVICE_OK(device()->cudaLaunchHostFunc(held.stream, wait_for_word, &word));
+    device_gate *gate = device_shut(held.stream);
     for (weft_status status = WEFT_OK; made < MANY && status == WEFT_OK; made += status == WEFT_OK)
         status = weft_all_reduce(group, in, out + made, 1, WEFT_INT32, WEFT_SUM, made ? &free_call : &held,
                                  &reqs[made]);
@@ -194,8 +185,7 @@ static void deadline_of_more_than_a_queue(job_rank *me)
         weft_release(reqs[i]);
     }
     job_host_sum_works(me->world);
-    atomic_store(&word, 1);
-    device_sync(held.stream); /* which reads it */
+    device_open(gate);
     CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
     CHECK_INT(job_get_int(out), me->size * (me->size - 1) / 2);
     job_meet(me);

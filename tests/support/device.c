@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +241,55 @@ void device_delay(void *stream, int microseconds)
         return;
     }
     DEVICE_OK(device()->cudaLaunchHostFunc(stream, pause_stream, (void *)(intptr_t)microseconds));
+}
+
+/* ---- gates ------------------------------------------------------------------------------------------- */
+
+/* Its thread and the stream's work on it: the last one frees it, for either may be gone first. */
+struct device_gate {
+    device_gate *next; /* the thread's */
+    atomic_bool open;
+    atomic_int holders;
+};
+
+static _Thread_local device_gate *gates;
+
+static void let_go(device_gate *gate)
+{
+    if (atomic_fetch_sub(&gate->holders, 1) == 1) free(gate);
+}
+
+static void pass(void *arg)
+{
+    device_gate *gate = arg;
+    while (!atomic_load(&gate->open)) job_sleep_ms(1);
+    let_go(gate);
+}
+
+device_gate *device_shut(void *stream)
+{
+    device_gate *gate = malloc(sizeof *gate);
+    CHECK(gate);
+    gate->next = gates;
+    atomic_init(&gate->open, false);
+    atomic_init(&gate->holders, 2);
+    gates = gate;
+    DEVICE_OK(device()->cudaLaunchHostFunc(stream, pass, gate));
+    return gate;
+}
+
+void device_open(device_gate *gate)
+{
+    device_gate **at = &gates;
+    while (*at != gate) at = &(*at)->next;
+    *at = gate->next;
+    atomic_store(&gate->open, true);
+    let_go(gate);
+}
+
+void device_open_all(void)
+{
+    while (gates) device_open(gates);
 }
 
 /* ---- into and out of buffers ------------------------------------------------------------------------- */

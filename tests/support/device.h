@@ -85,4 +85,11 @@ void device_copy(void *to, const void *from, size_t bytes, void *stream);
 /* Later work on the stream begins so much later. */
 void device_delay(void *stream, int microseconds);
 
+/* Later work on the stream begins once this thread has opened it, which is then gone.  job.h opens those that a failed
+ * check leaves. */
+typedef struct device_gate device_gate;
+device_gate *device_shut(void *stream);
+void device_open(device_gate *gate);
+void device_open_all(void); /* of this thread */
+
 #endif

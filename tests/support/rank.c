@@ -24,6 +24,7 @@ struct job_memory {
 
 static _Thread_local job_rank *current;
 static _Thread_local jmp_buf *out;
+static _Thread_local bool in_body; /* of the rank, and not of a thread beside it */
 
 /* ---- running ------------------------------------------------------------------------------------- */
 
@@ -61,11 +62,14 @@ static bool run_rank(job_rank *me)
     current = me;
     if (setjmp(here)) {
         out = NULL;
+        in_body = false;
         return false;
     }
     out = &here;
+    in_body = true;
     run_body(me);
     out = NULL;
+    in_body = false;
     atomic_store(&me->shared->rank[me->rank].finished, true);
     return true;
 }
@@ -73,9 +77,7 @@ static bool run_rank(job_rank *me)
 static void *rank_thread(void *arg)
 {
     job_rank *me = arg;
-    if (!run_rank(me) && me->ctx) {
-        weft_abort(me->ctx, "a check of the test failed");
-    }
+    run_rank(me);
     atomic_store(&me->shared->rank[me->rank].finished, true);
     return NULL;
 }
@@ -112,14 +114,13 @@ int job__run_threads(const job_plan *plan, job_shared *shared)
 {
     job_rank ranks[JOB_RANKS_MAX];
     pthread_t threads[JOB_RANKS_MAX];
-    for (int i = 0; i < plan->ranks; i++) {
-        ranks[i] = make_rank(plan, shared, i);
-        if (pthread_create(&threads[i], NULL, rank_thread, &ranks[i])) {
-            return 1;
-        }
+    int begun = 0;
+    for (; begun < plan->ranks; begun++) {
+        ranks[begun] = make_rank(plan, shared, begun);
+        if (pthread_create(&threads[begun], NULL, rank_thread, &ranks[begun])) break;
     }
-    for (int i = 0; i < plan->ranks; i++) pthread_join(threads[i], NULL);
-    return atomic_load(&shared->failed) ? 1 : 0;
+    for (int i = 0; i < begun; i++) pthread_join(threads[i], NULL);
+    return begun < plan->ranks || atomic_load(&shared->failed) ? 1 : 0;
 }
 
 typedef struct side_thread {
@@ -152,15 +153,17 @@ void job_threads(job_rank *me, int n, job_thread_body *body, void *arg)
 {
     side_thread sides[128] = {0};
     bool failed = false;
+    int begun = 0, error = 0;
     CHECK(n <= 128);
-    for (int i = 0; i < n; i++) {
-        sides[i] = (side_thread){.me = me, .body = body, .arg = arg, .number = i};
-        CHECK_INT(pthread_create(&sides[i].thread, NULL, side_thread_main, &sides[i]), 0);
+    for (; begun < n && !error; begun += !error) {
+        sides[begun] = (side_thread){.me = me, .body = body, .arg = arg, .number = begun};
+        error = pthread_create(&sides[begun].thread, NULL, side_thread_main, &sides[begun]);
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < begun; i++) {
         pthread_join(sides[i].thread, NULL);
         failed = failed || sides[i].failed;
     }
+    CHECK_INT(error, 0);
     CHECK(!failed); /* told by the thread itself; this leaves the body of the rank too */
 }
 
@@ -374,6 +377,17 @@ void job_at(const char *file, int line)
     }
 }
 
+/* What is under way may write to what the body has on its stack, so it ends before that does. */
+static _Noreturn void leave_body(void)
+{
+    device_open_all();
+    if (in_body && current->ctx) {
+        weft_abort(current->ctx, "a check of the test failed");
+        current->ctx = NULL;
+    }
+    longjmp(*out, 1);
+}
+
 _Noreturn void job_fail(const char *file, int line, const char *format, ...)
 {
     char text[1024], whole[1400];
@@ -391,9 +405,7 @@ _Noreturn void job_fail(const char *file, int line, const char *format, ...)
         snprintf(shared->failure, sizeof shared->failure, "%s", whole);
     }
     atomic_store(&current->shared->failed, true);
-    if (current->plan->threads && out) {
-        longjmp(*out, 1);
-    }
+    if (current->plan->threads && out) leave_body();
     _exit(1);
 }
 
