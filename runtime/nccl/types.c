@@ -1,5 +1,7 @@
 /* types.c - what NCCL can reduce, and with what factor.
  *
+ * What NCCL has no type or reduction for goes as another one where the result is the same to the last bit: README.md
+ * has the table, and why the rest is refused.
  * Happy path: check says OK; type and reduction are looked up when the work is issued.  Fails: check, with
  * ERR_UNSUPPORTED and a sentence that names operation, reduction and type. */
 #include "types.h"
@@ -19,6 +21,8 @@
 #define ONE(reduction) (1U << WEFT_##reduction)
 #define INTEGER        (ONE(SUM) | ONE(PROD) | ONE(MIN) | ONE(MAX) | ONE(AVG)) /* the quotient is cut off */
 #define FLOAT          (INTEGER | ONE(PREMUL_SUM))
+#define COMPLEX        (ONE(SUM) | ONE(AVG)) /* of both parts */
+#define BOOLEAN        (ONE(MIN) | ONE(MAX) | ONE(BAND) | ONE(BOR))
 
 struct row {
     unsigned reductions; /* ONE(x) */
@@ -29,8 +33,8 @@ struct row {
 static const struct row rows[] = {
     [WEFT_INT8] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclInt8, 1}},
     [WEFT_UINT8] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclUint8, 1}},
-    [WEFT_INT16] = {0, "NCCL reduces no 16-bit integers", {ncclUint8, 0}},
-    [WEFT_UINT16] = {0, "NCCL reduces no 16-bit integers", {ncclUint8, 0}},
+    [WEFT_INT16] = {0, "NCCL reduces no 16-bit integers; it only moves them", {ncclUint8, 0}},
+    [WEFT_UINT16] = {0, "NCCL reduces no 16-bit integers; it only moves them", {ncclUint8, 0}},
     [WEFT_INT32] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclInt32, 1}},
     [WEFT_UINT32] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclUint32, 1}},
     [WEFT_INT64] = {INTEGER, "integers have sum, prod, min, max and avg", {ncclInt64, 1}},
@@ -41,9 +45,9 @@ static const struct row rows[] = {
     [WEFT_BFLOAT16] = {FLOAT, "floats have no bitwise reductions", {NCCL_BFLOAT16, 1}},
     [WEFT_FLOAT32] = {FLOAT, "floats have no bitwise reductions", {ncclFloat32, 1}},
     [WEFT_FLOAT64] = {FLOAT, "floats have no bitwise reductions", {ncclFloat64, 1}},
-    [WEFT_COMPLEX64] = {ONE(SUM), "complex types have sum", {ncclFloat32, 2}},
-    [WEFT_COMPLEX128] = {ONE(SUM), "complex types have sum", {ncclFloat64, 2}},
-    [WEFT_BOOL] = {0, "NCCL reduces no bool", {ncclUint8, 0}},
+    [WEFT_COMPLEX64] = {COMPLEX, "complex types have sum and avg", {ncclFloat32, 2}},
+    [WEFT_COMPLEX128] = {COMPLEX, "complex types have sum and avg", {ncclFloat64, 2}},
+    [WEFT_BOOL] = {BOOLEAN, "bool has min, max, band and bor there", {ncclUint8, 1}},
 };
 _Static_assert(WEFT__LENGTH(rows) == WEFT__DTYPE_COUNT, "a row for each type");
 
@@ -144,7 +148,9 @@ ncclResult_t weft__reduction_begin(ncclComm_t comm, const weft_backend_operation
     unsigned char scalar[sizeof(double)] = {0};
     switch (op->reduction) {
     case WEFT_PROD: *reduction = ncclProd; return ncclSuccess;
+    case WEFT_BAND: /* of bool alone: 0 if any is 0 */
     case WEFT_MIN: *reduction = ncclMin; return ncclSuccess;
+    case WEFT_BOR: /* likewise: 0 if all are */
     case WEFT_MAX: *reduction = ncclMax; return ncclSuccess;
     case WEFT_AVG: *reduction = ncclAvg; return ncclSuccess;
     case WEFT_PREMUL_SUM:

@@ -387,7 +387,11 @@ static void refusals(job_rank *me)
             bool is_float = dtype >= WEFT_FLOAT8_E4M3 && dtype <= WEFT_FLOAT64;
             bool complex = dtype == WEFT_COMPLEX64 || dtype == WEFT_COMPLEX128;
             bool can = (reduction <= WEFT_AVG && ((integer && wide) || is_float)) ||
-                       (reduction == WEFT_SUM && complex) || (is_float && reduction == WEFT_PREMUL_SUM);
+                       ((reduction == WEFT_SUM || reduction == WEFT_AVG) && complex) ||
+                       (is_float && reduction == WEFT_PREMUL_SUM);
+            if (dtype == WEFT_BOOL)
+                can = reduction == WEFT_MIN || reduction == WEFT_MAX || reduction == WEFT_BAND ||
+                      reduction == WEFT_BOR;
             if (old && (dtype == WEFT_FLOAT8_E4M3 || dtype == WEFT_FLOAT8_E5M2)) can = false;
             op->dtype = (weft_dtype)dtype;
             op->reduction = (weft_op)reduction;

@@ -51,11 +51,9 @@ static bool device_supports(weft_dtype dtype, weft_op op)
         return op == WEFT_AVG || op == WEFT_SUM || op == WEFT_PROD || op == WEFT_MIN || op == WEFT_MAX;
     case WEFT_INT16:
     case WEFT_UINT16:
-    case WEFT_BOOL:
     case WEFT_FLOAT8_E4M3:
     case WEFT_FLOAT8_E5M2: return false;
-    case WEFT_COMPLEX64:
-    case WEFT_COMPLEX128: return op == WEFT_SUM;
+    case WEFT_BOOL: return op == WEFT_MIN || op == WEFT_MAX || op == WEFT_BAND || op == WEFT_BOR;
     default: return oracle_supports(dtype, op);
     }
 }
