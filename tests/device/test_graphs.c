@@ -468,7 +468,8 @@ static void hangs_before_it_is_held(job_rank *me, bool while_captured)
     }
     end_capture(&c);
     if (!while_captured) hang(me, group, &c, NULL);
-    for (int ms = 0; !calls("ncclCommRevoke") && ms < job_late_ms(); ms++) job_sleep_ms(1);
+    for (int ms = 0; me->rank == 1 && !calls("ncclCommRevoke") && ms < job_late_ms(); ms++) job_sleep_ms(1);
+    job_meet(me);
     job_sleep_ms(job_short_ms());
     CHECK_INT(calls("ncclCommRevoke"), me->rank == 1);
     if (me->rank == 1) CHECK_INT(calls("aborted"), 0);
