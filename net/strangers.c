@@ -1,6 +1,6 @@
 /* strangers.c - see strangers.h.  What ZeroMQ tells of its connections is their descriptor, which it may have
- * closed since: so it is duplicated first, and what is shut down is an accepted connection of our own port
- * whoever else has got that number meanwhile. */
+ * closed since: so it is duplicated first, and what is shut down is an accepted connection of our own port or
+ * name whoever else has got that number meanwhile. */
 #include "strangers.h"
 #include "clock.h"
 #include "closed.h"
@@ -11,11 +11,13 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -87,6 +89,23 @@ static int own_port(const weft__strangers *s)
     size_t bytes = sizeof endpoint;
     if (zmq_getsockopt(s->socket, ZMQ_LAST_ENDPOINT, endpoint, &bytes) || !strrchr(endpoint, ':')) return -2;
     return atoi(strrchr(endpoint, ':') + 1);
+}
+
+/* Whether that is a connection that was accepted where our socket is bound: a port, or an abstract Unix socket. */
+static bool is_ours(const weft__strangers *s, int fd)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNSPEC};
+    socklen_t bytes = sizeof at;
+    char endpoint[256];
+    size_t text = sizeof endpoint, name = strlen("ipc://@");
+    if (getsockname(fd, (struct sockaddr *)&at, &bytes) || at.sun_family != AF_UNIX)
+        return port_of(fd) == own_port(s);
+    if (zmq_getsockopt(s->socket, ZMQ_LAST_ENDPOINT, endpoint, &text) ||
+        strncmp(endpoint, "ipc://@", name) != 0)
+        return false;
+    text = strlen(endpoint) - name;
+    return bytes == offsetof(struct sockaddr_un, sun_path) + 1 + text && !at.sun_path[0] &&
+           !memcmp(at.sun_path + 1, endpoint + name, text);
 }
 
 /* When its arrival is heard of it may have gone, and another connection may have its descriptor. */
@@ -203,8 +222,7 @@ static void shut(const weft__strangers *s, int fd)
     int mine = fcntl(fd, F_DUPFD_CLOEXEC, 0), listens = 1;
     socklen_t bytes = sizeof listens;
     if (mine < 0) mine = fd; /* no descriptor is left: then the risk is the lesser evil */
-    if (!getsockopt(mine, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) && !listens &&
-        port_of(mine) == own_port(s))
+    if (!getsockopt(mine, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) && !listens && is_ours(s, mine))
         shutdown(mine, SHUT_RDWR);
     if (mine != fd) close(mine);
 }

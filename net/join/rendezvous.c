@@ -53,9 +53,10 @@ void weft__via_nonce(weft__rendezvous *r, const uint8_t nonce[WEFT__RUN_NONCE_BY
 
 /* ---- a world of one ---- */
 
-static weft_status gather_own(void *state, const void *in, void *out, size_t bytes_each)
+static weft_status gather_own(void *state, const void *in, void *out, size_t bytes_each, size_t alike)
 {
     (void)state;
+    (void)alike;
     if (bytes_each) memcpy(out, in, bytes_each);
     return WEFT_OK;
 }
@@ -205,10 +206,10 @@ const char *weft__rendezvous_nonce(const weft__rendezvous *r)
     return r->nonce;
 }
 
-weft_status weft__rendezvous_all_gather(void *rendezvous, const void *in, void *out, size_t bytes_each)
+weft_status weft__rendezvous_all_gather(weft__rendezvous *r, const void *in, void *out, size_t bytes_each,
+                                        size_t alike)
 {
-    weft__rendezvous *r = rendezvous;
-    return r->way->all_gather(r->state, in, out, bytes_each);
+    return r->way->all_gather(r->state, in, out, bytes_each, alike);
 }
 
 void weft__rendezvous_fail(weft__rendezvous *r, weft_status status, const char *why)

@@ -45,10 +45,12 @@ const char *weft__rendezvous_job_dir(const weft__rendezvous *r);
 /* Unique to this run of this job and the same on all ranks (16 bytes as 32 hex digits). */
 const char *weft__rendezvous_nonce(const weft__rendezvous *r);
 
-/* Collective over all ranks, called in the same order everywhere; out holds world * bytes_each.  Same
- * signature as weft_bootstrap's slot, deadline from weft__join.  A rank that fails before calling it can tell
+/* Collective over all ranks, called in the same order everywhere; out holds world * bytes_each; deadline from
+ * weft__join.  alike: how many bytes a block begins with that are the same on many ranks, such as all of a host:
+ * at a server they are told once.  A rank that fails before calling it can tell
  * the others with weft__rendezvous_fail: their all_gather returns that sentence. */
-weft_status weft__rendezvous_all_gather(void *rendezvous, const void *in, void *out, size_t bytes_each);
+weft_status weft__rendezvous_all_gather(weft__rendezvous *r, const void *in, void *out, size_t bytes_each,
+                                        size_t alike);
 void weft__rendezvous_fail(weft__rendezvous *r, weft_status status, const char *why);
 /* After the last all_gather: from now on the serving rank's close does not wait for this one. */
 void weft__rendezvous_done(weft__rendezvous *r);

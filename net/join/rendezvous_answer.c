@@ -1,4 +1,5 @@
 #include "rendezvous_answer.h"
+#include "bundle.h"
 #include "status.h"
 #include "url.h"
 
@@ -44,8 +45,16 @@ weft_status weft__rendezvous_answer_welcome(const weft__rendezvous_answer *answe
     return WEFT_OK;
 }
 
-weft_status weft__rendezvous_answer_blocks(const weft__rendezvous_answer *answer, size_t total)
+weft_status weft__rendezvous_answer_blocks(const weft__rendezvous_answer *answer, size_t world,
+                                           size_t bytes_each, void *blocks)
 {
-    if (answer->bytes == total) return WEFT_OK;
-    return weft__fail(WEFT_ERR_MISMATCH, "the server sent %zu bytes instead of %zu", answer->bytes, total);
+    weft__bundle_head head;
+    if (!weft__bundle_head_read(answer->payload, answer->bytes, WEFT__RENDEZVOUS_TOTAL_MAX, &head))
+        return weft__fail(WEFT_ERR_MISMATCH, "the server sent %zu bytes that are no bundle", answer->bytes);
+    if (head.blocks != world || head.block_bytes != bytes_each)
+        return weft__fail(WEFT_ERR_MISMATCH, "the server sent %u blocks of %u bytes instead of %zu of %zu",
+                          head.blocks, head.block_bytes, world, bytes_each);
+    if (weft__bundle_read(answer->payload, answer->bytes, &head, blocks)) return WEFT_OK;
+    return weft__fail(WEFT_ERR_MISMATCH, "the server sent a bundle of %zu bytes that is damaged",
+                      answer->bytes);
 }

@@ -21,16 +21,22 @@
 
 /* ---- answers ---- */
 
-static weft__rendezvous_header header_for(const weft__rendezvous_server *s, enum weft__rendezvous_kind kind,
-                                          int rank)
+weft__rendezvous_header weft__rendezvous_header_for(const weft__rendezvous_server *s,
+                                                    enum weft__rendezvous_kind kind, int rank)
 {
-    return (weft__rendezvous_header){
-        WEFT__RENDEZVOUS_MAGIC, WEFT__RENDEZVOUS_VERSION, (uint16_t)kind, {0}, rank, s->world, s->status,
-        (uint32_t)s->step};
+    return (weft__rendezvous_header){WEFT__RENDEZVOUS_MAGIC,
+                                     WEFT__RENDEZVOUS_VERSION,
+                                     (uint16_t)kind,
+                                     {0},
+                                     rank,
+                                     s->world,
+                                     s->status,
+                                     (uint32_t)s->step,
+                                     0};
 }
 
 /* False: its connection is gone.  The message is used up. */
-static bool send_message(weft__rendezvous_server *s, const weft__rendezvous_member *to, zmq_msg_t *msg)
+bool weft__rendezvous_send(weft__rendezvous_server *s, const weft__rendezvous_member *to, zmq_msg_t *msg)
 {
     if (zmq_send(s->router, to->route, to->route_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
         zmq_msg_send(msg, s->router, ZMQ_DONTWAIT) >= 0)
@@ -43,20 +49,73 @@ static bool send_message(weft__rendezvous_server *s, const weft__rendezvous_memb
 static bool send_to(weft__rendezvous_server *s, const weft__rendezvous_member *to,
                     enum weft__rendezvous_kind kind, const void *payload, size_t bytes)
 {
-    const weft__rendezvous_header header = header_for(s, kind, to->rank);
+    weft__rendezvous_header header = weft__rendezvous_header_for(s, kind, to->rank);
     zmq_msg_t msg;
+    memcpy(header.client, to->id, sizeof header.client);
     if (zmq_msg_init_size(&msg, sizeof header + bytes))
         return true; /* no memory: that client runs into its deadline */
     memcpy(zmq_msg_data(&msg), &header, sizeof header);
     if (bytes) memcpy((char *)zmq_msg_data(&msg) + sizeof header, payload, bytes);
-    return send_message(s, to, &msg);
+    return weft__rendezvous_send(s, to, &msg);
 }
 
+int weft__rendezvous_by_route(const void *left, const void *right)
+{
+    const weft__rendezvous_member *a = *(const weft__rendezvous_member *const *)left,
+                                  *b = *(const weft__rendezvous_member *const *)right;
+    if (a->route_bytes != b->route_bytes) return a->route_bytes < b->route_bytes ? -1 : 1;
+    return memcmp(a->route, b->route, a->route_bytes);
+}
+
+weft__rendezvous_member **weft__rendezvous_waiting(const weft__rendezvous_server *s, int *n)
+{
+    weft__rendezvous_member **members = malloc(((size_t)s->count + 1) * sizeof *members);
+    *n = 0;
+    if (!members) return NULL;
+    for (int i = 0; i < s->count; i++)
+        if (!s->members[i].done) members[(*n)++] = &s->members[i];
+    qsort(members, (size_t)*n, sizeof *members, weft__rendezvous_by_route);
+    return members;
+}
+
+int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n)
+{
+    int i = 1;
+    while (i < n && !weft__rendezvous_by_route(&members[0], &members[i])) i++;
+    return i;
+}
+
+/* To those behind one relay, as one message.  Without memory they run into their deadlines. */
+static void send_to_relay(weft__rendezvous_server *s, weft__rendezvous_member *const *members, int n,
+                          enum weft__rendezvous_kind kind, const void *payload, size_t bytes)
+{
+    char frame[sizeof(weft__rendezvous_header) + WEFT__SENTENCE_BYTES];
+    weft__words words = {.list = NULL};
+    for (int i = 0; i < n; i++) {
+        weft__rendezvous_header header = weft__rendezvous_header_for(s, kind, members[i]->rank);
+        memcpy(header.client, members[i]->id, sizeof header.client);
+        memcpy(frame, &header, sizeof header);
+        memcpy(frame + sizeof header, payload, bytes);
+        if (!weft__words_add(&words, frame, sizeof header + bytes)) break;
+    }
+    send_to(s, members[0], WEFT__RENDEZVOUS_WORDS, words.list, words.bytes);
+    weft__words_drop(&words);
+}
+
+/* bytes: at most those of a sentence. */
 static void send_to_all(weft__rendezvous_server *s, enum weft__rendezvous_kind kind, const void *payload,
                         size_t bytes)
 {
-    for (int i = 0; i < s->count; i++)
-        if (!s->members[i].done) send_to(s, &s->members[i], kind, payload, bytes);
+    int n, together;
+    weft__rendezvous_member **members = weft__rendezvous_waiting(s, &n);
+    for (int i = 0; i < n; i += together) {
+        together = weft__rendezvous_of_one_route(&members[i], n - i);
+        if (together > 1)
+            send_to_relay(s, &members[i], together, kind, payload, bytes);
+        else
+            send_to(s, members[i], kind, payload, bytes);
+    }
+    free(members);
 }
 
 static const uint8_t server_follows[] = {[WEFT__SERVER_JOINING] = WEFT__MAY_BECOME(WEFT__SERVER_COMPLETE) |
@@ -73,9 +132,7 @@ static void server_to(weft__rendezvous_server *s, enum weft__server_phase to)
     s->phase = to;
 }
 
-static void server_fail(weft__rendezvous_server *s, weft_status status, const char *format, ...)
-    WEFT__PRINTF(3, 4);
-static void server_fail(weft__rendezvous_server *s, weft_status status, const char *format, ...)
+void weft__rendezvous_refuse(weft__rendezvous_server *s, weft_status status, const char *format, ...)
 {
     va_list args;
     if (s->phase == WEFT__SERVER_FAILED) return; /* the first cause wins */
@@ -86,6 +143,110 @@ static void server_fail(weft__rendezvous_server *s, weft_status status, const ch
     s->status = status;
     if (s->expected < s->count) s->expected = s->count;
     send_to_all(s, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
+}
+
+/* ---- members ---- */
+
+void weft__rendezvous_begin(weft__rendezvous_server *s)
+{
+    s->world = -1; /* and its phase is JOINING */
+    s->by_id = (weft__index){.key_bytes = WEFT__RENDEZVOUS_ID_BYTES, .stride = sizeof *s->members};
+    s->by_host = (weft__index){.key_bytes = WEFT__HOST_ID_BYTES, .stride = WEFT__HOST_ID_BYTES};
+}
+
+void weft__rendezvous_forget(weft__rendezvous_server *s)
+{
+    for (int i = 0; i < s->count; i++) free(s->members[i].block);
+    free(s->members);
+    weft__index_free(&s->by_id);
+    free(s->by_rank);
+    free(s->hosts);
+    weft__index_free(&s->by_host);
+    free(s->quitters);
+    free(s->dropped);
+    free(s->asks);
+    weft__rendezvous_drop_last(s);
+}
+
+weft__rendezvous_member *weft__rendezvous_find(weft__rendezvous_server *s, const uint8_t *id)
+{
+    int at = weft__index_find(&s->by_id, s->members, id);
+    return at < 0 ? NULL : &s->members[at];
+}
+
+/* False: no memory. */
+static bool make_room_for_rank(weft__rendezvous_server *s, int rank)
+{
+    int ranks = s->ranks ? s->ranks : 64;
+    int *more;
+    if (rank < s->ranks) return true;
+    while (ranks <= rank) ranks *= 2;
+    more = realloc(s->by_rank, (size_t)ranks * sizeof *more);
+    if (!more) return false;
+    memset(more + s->ranks, 0, (size_t)(ranks - s->ranks) * sizeof *more);
+    s->by_rank = more;
+    s->ranks = ranks;
+    return true;
+}
+
+static weft__rendezvous_member *add_member(weft__rendezvous_server *s, const weft__rendezvous_member *from,
+                                           int given_rank)
+{
+    weft__rendezvous_member *m;
+    if (!s->members || s->count == s->room) {
+        int room = s->room ? 2 * s->room : 64;
+        weft__rendezvous_member *more =
+            s->room < WEFT__WORLD_MAX ? realloc(s->members, (size_t)room * sizeof *more) : NULL;
+        if (!more) return NULL;
+        s->members = more;
+        s->room = room;
+    }
+    m = &s->members[s->count];
+    *m = *from;
+    m->given_rank = m->rank = given_rank >= 0 ? given_rank : -1;
+    if (given_rank >= 0 && !make_room_for_rank(s, given_rank)) return NULL;
+    if (!weft__index_append(&s->by_id, s->members, s->count + 1)) return NULL;
+    s->count++;
+    if (given_rank >= 0 && !s->by_rank[given_rank]) s->by_rank[given_rank] = s->count;
+    return m;
+}
+
+static void note_dropped(weft__rendezvous_server *s, const weft__rendezvous_member *m)
+{
+    struct weft__dropped *more;
+    if (m->attempt < 2) return;
+    more = realloc(s->dropped, (size_t)(s->dropped_count + 1) * sizeof *more);
+    if (!more) return;
+    s->dropped = more;
+    memcpy(more[s->dropped_count].id, m->id, sizeof m->id);
+    more[s->dropped_count++].attempt = m->attempt;
+}
+
+static bool is_overtaken(const weft__rendezvous_server *s, const uint8_t *id, uint32_t attempt)
+{
+    for (int i = 0; i < s->dropped_count; i++)
+        if (!memcmp(s->dropped[i].id, id, sizeof s->dropped[i].id) && attempt <= s->dropped[i].attempt)
+            return true;
+    return false;
+}
+
+/* The last takes its place.  Until index_members nobody is found by id. */
+static void take_away(weft__rendezvous_server *s, int place)
+{
+    weft__rendezvous_member *gone = &s->members[place], *last = &s->members[--s->count];
+    note_dropped(s, gone);
+    s->done -= gone->done;
+    if (gone->given_rank >= 0 && s->by_rank[gone->given_rank] == place + 1) s->by_rank[gone->given_rank] = 0;
+    if (gone == last) return;
+    if (last->given_rank >= 0 && s->by_rank[last->given_rank] == s->count + 1)
+        s->by_rank[last->given_rank] = place + 1;
+    *gone = *last;
+}
+
+/* There is room: it has held all of them before. */
+static void index_members(weft__rendezvous_server *s)
+{
+    (void)weft__index_build(&s->by_id, s->members, s->count);
 }
 
 /* ---- joining ---- */
@@ -126,10 +287,11 @@ static int by_rank(const void *left, const void *right)
 static void complete(weft__rendezvous_server *s)
 {
     if (assign_ranks(s)) {
-        server_fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left to assign ranks");
+        weft__rendezvous_refuse(s, WEFT_ERR_MEMORY, "the serving rank has no memory left to assign ranks");
         return;
     }
     qsort(s->members, (size_t)s->count, sizeof *s->members, by_rank); /* from here on rank r is members[r] */
+    index_members(s);
     WEFT__ASSERT(s->count == s->world, s->count, s->world);
     server_to(s, WEFT__SERVER_COMPLETE);
     s->step = 1;
@@ -138,92 +300,102 @@ static void complete(weft__rendezvous_server *s)
 
 bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s)
 {
-    for (int i = 0; i < s->count; i++)
-        if (!send_to(s, &s->members[i], WEFT__RENDEZVOUS_STILL, NULL, 0)) return true;
-    return false;
+    int n, together;
+    weft__rendezvous_member **members = weft__rendezvous_waiting(s, &n);
+    bool some = false;
+    for (int i = 0; i < n; i += together) {
+        together = weft__rendezvous_of_one_route(&members[i], n - i);
+        bool gone = !send_to(s, members[i], WEFT__RENDEZVOUS_STILL, NULL, 0);
+        for (int k = i; k < i + together; k++) members[k]->gone = gone;
+        some = some || gone;
+    }
+    free(members);
+    return some;
 }
 
 /* Before all are there, who has died or hung up gives its place back; who only lost its connection joins
  * again. */
 static void drop_the_gone(weft__rendezvous_server *s)
 {
+    if (!weft__rendezvous_some_have_gone(s)) return;
     for (int i = 0; i < s->count;)
-        if (send_to(s, &s->members[i], WEFT__RENDEZVOUS_STILL, NULL, 0))
-            i++;
+        if (s->members[i].gone)
+            take_away(s, i);
         else
-            s->members[i] = s->members[--s->count];
+            i++;
+    index_members(s);
 }
 
 static bool is_taken(const weft__rendezvous_server *s, int rank)
 {
-    for (int i = 0; i < s->count; i++)
-        if (rank >= 0 && s->members[i].given_rank == rank) return true;
-    return false;
+    return rank >= 0 && rank < s->ranks && s->by_rank[rank];
 }
 
-/* Whether what the newcomer was given contradicts what others were given. */
-static void check_newcomer(weft__rendezvous_server *s, const weft__rendezvous_member *m)
+static void refuse_world(weft__rendezvous_server *s, const weft__rendezvous_member *m,
+                         const weft__rendezvous_member *other)
 {
-    for (int i = 0; i < s->count; i++) {
-        const weft__rendezvous_member *other = &s->members[i];
-        if (other == m) continue;
-        if (m->given_world > 0 && other->given_world > 0 && m->given_world != other->given_world) {
-            s->expected = m->given_world > other->given_world ? m->given_world : other->given_world;
-            server_fail(
-                s, WEFT_ERR_MISMATCH,
-                "different world sizes: %d was given to a rank on host %s, pid %d, and %d to one on host "
-                "%s, pid %d",
-                other->given_world, other->who.host, other->who.pid, m->given_world, m->who.host, m->who.pid);
-            return;
-        }
-        if (m->given_rank >= 0 && m->given_rank == other->given_rank) {
-            s->expected = s->world;
-            server_fail(s, WEFT_ERR_ARGUMENT,
-                        "rank %d was given twice: on host %s, pid %d, and on host %s, pid %d", m->given_rank,
-                        other->who.host, other->who.pid, m->who.host, m->who.pid);
-            return;
-        }
+    s->expected = m->given_world > other->given_world ? m->given_world : other->given_world;
+    weft__rendezvous_refuse(
+        s, WEFT_ERR_MISMATCH,
+        "different world sizes: %d was given to a rank on host %s, pid %d, and %d to one on host "
+        "%s, pid %d",
+        other->given_world, other->who.host, other->who.pid, m->given_world, m->who.host, m->who.pid);
+}
+
+static void refuse_rank_twice(weft__rendezvous_server *s, const weft__rendezvous_member *m,
+                              const weft__rendezvous_member *other)
+{
+    s->expected = s->world;
+    weft__rendezvous_refuse(s, WEFT_ERR_ARGUMENT,
+                            "rank %d was given twice: on host %s, pid %d, and on host %s, pid %d",
+                            m->given_rank, other->who.host, other->who.pid, m->who.host, m->who.pid);
+}
+
+static void refuse_beyond_world(weft__rendezvous_server *s, const weft__rendezvous_member *m)
+{
+    s->expected = s->world;
+    weft__rendezvous_refuse(s, WEFT_ERR_ARGUMENT,
+                            "rank %d (host %s, pid %d) is out of range: the world has %d ranks, 0 to %d",
+                            m->given_rank, m->who.host, m->who.pid, s->world, s->world - 1);
+}
+
+/* Whether what the newcomer was given contradicts what others were given.  Only where it tells something new all
+ * of them are looked at.  had_world: the world's size was known before it came. */
+static void check_newcomer(weft__rendezvous_server *s, const weft__rendezvous_member *m, bool had_world)
+{
+    if (m->given_world > 0 && m->given_world != s->world)
+        for (int i = 0; i < s->count; i++)
+            if (s->members[i].given_world > 0 && s->members[i].given_world != m->given_world) {
+                refuse_world(s, m, &s->members[i]);
+                return;
+            }
+    if (m->given_rank >= 0 && s->by_rank[m->given_rank] != m - s->members + 1) {
+        refuse_rank_twice(s, m, &s->members[s->by_rank[m->given_rank] - 1]);
+        return;
     }
-    for (int i = 0; i < s->count && s->world > 0; i++) /* the world's size may have come after the rank */
+    for (int i = had_world ? s->count - 1 : 0; i < s->count && s->world > 0; i++)
         if (s->members[i].given_rank >= s->world) {
-            s->expected = s->world;
-            server_fail(s, WEFT_ERR_ARGUMENT,
-                        "rank %d (host %s, pid %d) is out of range: the world has %d ranks, 0 to %d",
-                        s->members[i].given_rank, s->members[i].who.host, s->members[i].who.pid, s->world,
-                        s->world - 1);
+            refuse_beyond_world(s, &s->members[i]);
             return;
         }
 }
 
+/* -1: no memory. */
 static int host_order(weft__rendezvous_server *s, const weft__rendezvous_who *who)
 {
-    int highest = 0;
-    if (!strcmp(who->host_id, s->host_id)) return 0;
-    for (int i = 0; i < s->count; i++) {
-        if (!strcmp(s->members[i].who.host_id, who->host_id)) return s->members[i].host;
-        if (s->members[i].host > highest) highest = s->members[i].host;
+    char host[WEFT__HOST_ID_BYTES] = "";
+    int at;
+    memcpy(host, who->host_id, strlen(who->host_id)); /* what stands behind its end does not count */
+    if (!strcmp(host, s->host_id)) return 0;
+    if ((at = weft__index_find(&s->by_host, s->hosts, host)) >= 0) return 1 + at;
+    if (!(s->host_count & (s->host_count - 1))) {
+        void *more = realloc(s->hosts, (s->host_count ? 2 * (size_t)s->host_count : 1) * sizeof *s->hosts);
+        if (!more) return -1;
+        s->hosts = more;
     }
-    return highest + 1;
-}
-
-static weft__rendezvous_member *add_member(weft__rendezvous_server *s)
-{
-    if (s->count == s->room) {
-        int room = s->room ? 2 * s->room : 64;
-        weft__rendezvous_member *more =
-            s->room < WEFT__WORLD_MAX ? realloc(s->members, (size_t)room * sizeof *more) : NULL;
-        if (!more) return NULL;
-        s->members = more;
-        s->room = room;
-    }
-    return memset(&s->members[s->count++], 0, sizeof *s->members);
-}
-
-static weft__rendezvous_member *find_member(weft__rendezvous_server *s, const uint8_t *id)
-{
-    for (int i = 0; i < s->count; i++)
-        if (!memcmp(s->members[i].id, id, WEFT__RENDEZVOUS_ID_BYTES)) return &s->members[i];
-    return NULL;
+    memcpy(s->hosts[s->host_count], host, sizeof host);
+    if (!weft__index_append(&s->by_host, s->hosts, s->host_count + 1)) return -1;
+    return ++s->host_count;
 }
 
 static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member *from,
@@ -232,6 +404,7 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
     weft__rendezvous_who who;
     weft__rendezvous_member *m;
     int host;
+    bool had_world = s->world > 0;
     if (bytes != sizeof who || h->rank >= WEFT__WORLD_MAX || h->world > WEFT__WORLD_MAX) {
         weft__log(WEFT__INFO, "a rank that joins is dropped: it says rank %d of %d, in %zu bytes", h->rank,
                   h->world, bytes);
@@ -242,6 +415,7 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
         send_to(s, from, WEFT__RENDEZVOUS_ANOTHER, NULL, 0);
         return;
     }
+    if (is_overtaken(s, h->client, h->step)) return;
     if (s->phase == WEFT__SERVER_COMPLETE) {
         send_to(s, from, WEFT__REGISTRY_BUSY, NULL, 0);
         return;
@@ -252,16 +426,14 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
         if (s->world < 0 && h->world > 0) s->world = h->world;
         if (s->count + 1 == s->world || is_taken(s, h->rank)) drop_the_gone(s);
     }
-    m = add_member(s);
+    m = host < 0 ? NULL : add_member(s, from, h->rank);
     if (!m) {
-        server_fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for another member");
+        weft__rendezvous_refuse(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for another member");
         send_to(s, from, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
-    *m = *from;
     m->who = who;
     m->attempt = h->step;
-    m->given_rank = m->rank = h->rank >= 0 ? h->rank : -1;
     m->given_world = h->world > 0 ? h->world : -1;
     m->host = host;
     m->joined_ns = weft__now_ns();
@@ -270,7 +442,7 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
         send_to(s, m, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
-    check_newcomer(s, m);
+    check_newcomer(s, m, had_world);
     if (s->phase == WEFT__SERVER_JOINING && s->count == s->world) complete(s);
 }
 
@@ -290,79 +462,10 @@ void weft__rendezvous_answer_asks(weft__rendezvous_server *s)
     char words[WEFT__SENTENCE_BYTES / 2] = "";
     if (s->phase == WEFT__SERVER_JOINING) drop_the_gone(s);
     for (int i = 0; i < s->ask_count; i++) {
-        weft__rendezvous_missing(s, find_member(s, s->asks[i].id), words, sizeof words);
+        weft__rendezvous_missing(s, weft__rendezvous_find(s, s->asks[i].id), words, sizeof words);
         send_to(s, &s->asks[i], WEFT__RENDEZVOUS_MISSING, words, strlen(words));
     }
     s->ask_count = 0;
-}
-
-/* ---- gathering ---- */
-
-void weft__rendezvous_forget(weft__rendezvous_server *s)
-{
-    if (s->has_last) zmq_msg_close(&s->last);
-    s->has_last = false;
-}
-
-static void send_last(weft__rendezvous_server *s, const weft__rendezvous_member *to)
-{
-    zmq_msg_t one;
-    zmq_msg_init(&one);
-    if (zmq_msg_copy(&one, &s->last) == 0) send_message(s, to, &one);
-}
-
-/* All get one message, of which ZeroMQ counts the users: rank 0 would not hold a copy for each of thousands. */
-static void finish_gather(weft__rendezvous_server *s)
-{
-    const weft__rendezvous_header header = header_for(s, WEFT__RENDEZVOUS_GATHERED, -1);
-    size_t bytes = s->block_bytes;
-    char *at;
-    weft__rendezvous_forget(s);
-    if (zmq_msg_init_size(&s->last, sizeof header + bytes * (size_t)s->world)) {
-        server_fail(s, WEFT_ERR_MEMORY,
-                    "the serving rank has no memory left to gather %zu bytes from each rank", bytes);
-        return;
-    }
-    s->has_last = true;
-    at = zmq_msg_data(&s->last);
-    memcpy(at, &header, sizeof header);
-    at += sizeof header;
-    for (int r = 0; r < s->world; r++) {
-        if (bytes) memcpy(at + (size_t)r * bytes, s->members[r].block, bytes);
-        free(s->members[r].block);
-        s->members[r].block = NULL;
-    }
-    for (int i = 0; i < s->count; i++)
-        if (!s->members[i].done) send_last(s, &s->members[i]);
-    s->gathered = 0;
-    s->step++;
-}
-
-static void take_gather(weft__rendezvous_server *s, weft__rendezvous_member *m,
-                        const weft__rendezvous_header *h, const void *payload, size_t bytes)
-{
-    if (s->phase != WEFT__SERVER_COMPLETE) return;
-    if (s->has_last &&
-        h->step + 1 == (uint32_t)s->step) { /* over another connection: the answer may be lost */
-        send_last(s, m);
-        return;
-    }
-    if (m->block) return;
-    if (h->step != (uint32_t)s->step || (s->gathered && bytes != s->block_bytes)) {
-        server_fail(s, WEFT_ERR_MISMATCH,
-                    "rank %d gathers %zu bytes in step %u of joining, others %zu bytes in step %d", m->rank,
-                    bytes, h->step, s->block_bytes, s->step);
-        return;
-    }
-    m->block = bytes <= WEFT__RENDEZVOUS_TOTAL_MAX / (size_t)s->world ? malloc(bytes + 1) : NULL;
-    if (!m->block) {
-        server_fail(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for %zu bytes of rank %d", bytes,
-                    m->rank);
-        return;
-    }
-    if (bytes) memcpy(m->block, payload, bytes);
-    s->block_bytes = bytes;
-    if (++s->gathered == s->world) finish_gather(s);
 }
 
 /* ---- what a client says ---- */
@@ -374,27 +477,43 @@ static void take_fail(weft__rendezvous_server *s, const weft__rendezvous_member 
     weft_status status = weft__is_failure(h->status) ? h->status : WEFT_ERR_SYSTEM;
     /* Whose time ran out does not matter: it tells who is missing. */
     if (status == WEFT_ERR_TIMEOUT && length)
-        server_fail(s, status, "%.*s", length, (const char *)payload);
+        weft__rendezvous_refuse(s, status, "%.*s", length, (const char *)payload);
     else
-        server_fail(s, status, "rank %d (host %s, pid %d): %.*s", m->rank, m->who.host, m->who.pid, length,
-                    (const char *)payload);
+        weft__rendezvous_refuse(s, status, "rank %d (host %s, pid %d): %.*s", m->rank, m->who.host,
+                                m->who.pid, length, (const char *)payload);
 }
 
 static void take_done(weft__rendezvous_server *s, weft__rendezvous_member *m)
 {
+    s->done += !m->done;
     m->done = true;
+    if (s->phase == WEFT__SERVER_COMPLETE && s->done == s->count) weft__rendezvous_drop_last(s);
     if (s->phase != WEFT__SERVER_JOINING) return;
     weft__rendezvous_note_quitter(s, m->given_rank);
-    *m = s->members[--s->count]; /* gives up before all are there: its place is free again */
+    take_away(s, (int)(m - s->members)); /* gives up before all are there: its place is free again */
+    index_members(s);
+}
+
+/* A relay tells it of its own clients: of one that has come by another way meanwhile it knows nothing. */
+static void take_left(weft__rendezvous_server *s, weft__rendezvous_member *m,
+                      const weft__rendezvous_member *from)
+{
+    if (s->phase != WEFT__SERVER_JOINING || weft__rendezvous_by_route(&m, &from) != 0) return;
+    take_away(s, (int)(m - s->members));
+    index_members(s);
 }
 
 static void take_message(weft__rendezvous_server *s, const weft__rendezvous_member *from,
                          const weft__rendezvous_header *h, const char *payload, size_t bytes)
 {
-    weft__rendezvous_member *m = find_member(s, h->client);
+    weft__rendezvous_member *m = weft__rendezvous_find(s, h->client);
     if (s->phase == WEFT__SERVER_RESIGNED) return;
     if (h->kind == WEFT__RENDEZVOUS_ASK) {
         take_ask(s, from);
+        return;
+    }
+    if (h->kind == WEFT__RENDEZVOUS_PARTS) {
+        weft__rendezvous_take_parts(s, from, h->step, payload, bytes);
         return;
     }
     if (!m) {
@@ -403,6 +522,10 @@ static void take_message(weft__rendezvous_server *s, const weft__rendezvous_memb
     }
     if (h->kind == WEFT__RENDEZVOUS_JOIN && h->step < m->attempt)
         return; /* overtaken by a newer connection's */
+    if (h->kind == WEFT__RENDEZVOUS_LEFT) {
+        take_left(s, m, from);
+        return;
+    }
     if (h->kind == WEFT__RENDEZVOUS_JOIN) m->attempt = h->step;
     if (m->route_bytes != from->route_bytes || memcmp(m->route, from->route, from->route_bytes) != 0) {
         memcpy(m->route, from->route, from->route_bytes); /* it has reconnected */
@@ -416,22 +539,44 @@ static void take_message(weft__rendezvous_server *s, const weft__rendezvous_memb
         if (s->phase == WEFT__SERVER_COMPLETE)
             send_to(s, m, WEFT__RENDEZVOUS_JOINED, s->nonce, sizeof s->nonce);
         break;
-    case WEFT__RENDEZVOUS_GATHER: take_gather(s, m, h, payload, bytes); break;
+    case WEFT__RENDEZVOUS_GATHER: weft__rendezvous_take_part(s, m, h->step, h->alike, payload, bytes); break;
+    case WEFT__RENDEZVOUS_STILL: send_to(s, m, WEFT__RENDEZVOUS_STILL, NULL, 0); break;
     case WEFT__RENDEZVOUS_FAIL: take_fail(s, m, h, payload, bytes); break;
     case WEFT__RENDEZVOUS_DONE: take_done(s, m); break;
     default: break;
     }
 }
 
+static bool read_header(const void *frame, size_t bytes, weft__rendezvous_header *header)
+{
+    if (bytes < sizeof *header) return false;
+    memcpy(header, frame, sizeof *header);
+    return header->magic == WEFT__RENDEZVOUS_MAGIC && header->version == WEFT__RENDEZVOUS_VERSION;
+}
+
+static void take_frame(weft__rendezvous_server *s, weft__rendezvous_member *from, const char *frame,
+                       size_t bytes)
+{
+    weft__rendezvous_header header;
+    if (!read_header(frame, bytes, &header)) return;
+    memcpy(from->id, header.client, sizeof from->id);
+    take_message(s, from, &header, frame + sizeof header, bytes - sizeof header);
+}
+
 void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *from, const void *frame,
                            size_t bytes)
 {
     weft__rendezvous_header header;
-    if (bytes < sizeof header) return;
-    memcpy(&header, frame, sizeof header);
-    if (header.magic != WEFT__RENDEZVOUS_MAGIC || header.version != WEFT__RENDEZVOUS_VERSION) return;
-    memcpy(from->id, header.client, sizeof from->id);
-    take_message(s, from, &header, (const char *)frame + sizeof header, bytes - sizeof header);
+    const char *list, *one;
+    size_t left, one_bytes;
+    if (!read_header(frame, bytes, &header)) return;
+    if (header.kind != WEFT__RENDEZVOUS_WORDS) {
+        take_frame(s, from, frame, bytes);
+        return;
+    }
+    list = (const char *)frame + sizeof header;
+    left = bytes - sizeof header;
+    while ((one = weft__words_next(&list, &left, &one_bytes))) take_frame(s, from, one, one_bytes);
 }
 
 /* ---- its end ---- */
@@ -439,9 +584,7 @@ void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *
 bool weft__rendezvous_all_done(const weft__rendezvous_server *s)
 {
     if (s->phase == WEFT__SERVER_FAILED && s->count < s->expected) return false;
-    for (int i = 0; i < s->count; i++)
-        if (!s->members[i].done) return false;
-    return true;
+    return s->done == s->count;
 }
 
 bool weft__rendezvous_give_way(weft__rendezvous_server *s)

@@ -2,9 +2,11 @@
  * thread's alone. */
 #ifndef WEFT_NET_JOIN_RENDEZVOUS_SERVER_H
 #define WEFT_NET_JOIN_RENDEZVOUS_SERVER_H
+#include "index.h"
 #include "rendezvous_wire.h"
 #include "status.h"
 #include "strangers.h"
+#include "words.h"
 
 #include <pthread.h>
 #include <zmq.h>
@@ -12,16 +14,16 @@
 #define WEFT__RENDEZVOUS_ROUTE_BYTES 16 /* of a peer's address inside the ROUTER; ZeroMQ takes 5 */
 
 typedef struct weft__rendezvous_member {
-    uint8_t id[WEFT__RENDEZVOUS_ID_BYTES];
+    uint8_t id[WEFT__RENDEZVOUS_ID_BYTES]; /* first: by_id finds it there */
     uint8_t route[WEFT__RENDEZVOUS_ROUTE_BYTES];
-    size_t route_bytes;
+    size_t route_bytes;          /* a relay's for all that come by it */
     int given_rank, given_world; /* -1: not given */
     int rank;                    /* once all are there */
     int host;                    /* order of its host's first arrival; the server's own is 0 */
     int arrival;
     int64_t joined_ns;
     weft__rendezvous_who who;
-    bool done;
+    bool done, gone;  /* gone: its connection, when that was looked at last */
     void *block;      /* its part of the gather under way */
     uint32_t attempt; /* of its connections, the newest it has joined by */
 } weft__rendezvous_member;
@@ -30,6 +32,12 @@ typedef struct weft__rendezvous_member {
 struct weft__quitter {
     int rank;
     int64_t at_ns;
+};
+
+/* Who came by a second way and has gone: a relay may still bring what it said by the first. */
+struct weft__dropped {
+    uint8_t id[WEFT__RENDEZVOUS_ID_BYTES];
+    uint32_t attempt;
 };
 
 enum weft__server_phase {
@@ -51,8 +59,17 @@ struct weft__rendezvous_server {
     enum weft__server_phase phase;
     weft__rendezvous_member *members;
     int count, room, arrivals;
+    int done;                           /* of them, that have said so */
+    weft__index by_id;                  /* of members */
+    int *by_rank;                       /* JOINING: 1 + the place of the member that was given it; 0: none */
+    int ranks;                          /* room of by_rank */
+    char (*hosts)[WEFT__HOST_ID_BYTES]; /* in the order of their first arrivals; the own is 0 */
+    weft__index by_host;
+    int host_count;
     struct weft__quitter *quitters; /* each rank once */
     int quitter_count;
+    struct weft__dropped *dropped;
+    int dropped_count;
     weft__rendezvous_member *asks; /* of these, who want to know who is missing: id and route */
     int ask_count;
     uint8_t nonce[WEFT__RUN_NONCE_BYTES]; /* of this run of the job */
@@ -60,26 +77,47 @@ struct weft__rendezvous_server {
     int expected;                         /* clients that are to hear of a failure before the server may go */
     int step;                             /* of the gather under way */
     int gathered;                         /* parts of it that are here */
-    size_t block_bytes;
-    zmq_msg_t
-        last; /* what all have been told of the step before, for those whose connection broke meanwhile */
+    size_t block_bytes, alike;
+    zmq_msg_t last; /* what all have been told of the step before, for those whose way broke meanwhile */
     bool has_last;
     weft_status status;
     char sentence[WEFT__SENTENCE_BYTES];
 };
 
+/* Nobody is there yet.  Memory, and what lies in it, is the caller's to free: weft__rendezvous_forget. */
+void weft__rendezvous_begin(weft__rendezvous_server *s);
+void weft__rendezvous_forget(weft__rendezvous_server *s);
 /* A frame from there (route); whatever it is.  from: its id is filled in. */
 void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *from, const void *frame,
                            size_t bytes);
 /* Whether somebody hung up before all were there: found by writing to each.  What it said last can be read then. */
 bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s);
-void weft__rendezvous_forget(weft__rendezvous_server *s); /* what it keeps for those who ask again */
 /* Tells whoever asked who is missing.  Before all are there, whoever has hung up is dropped first. */
 void weft__rendezvous_answer_asks(weft__rendezvous_server *s);
 /* Whether nobody waits for an answer any more. */
 bool weft__rendezvous_all_done(const weft__rendezvous_server *s);
 /* Nobody joins from now on.  False: all have joined already, or joining has failed. */
 bool weft__rendezvous_give_way(weft__rendezvous_server *s);
+/* What its own files do with each other.  Send: false: that connection is gone; the message is used up. */
+weft__rendezvous_header weft__rendezvous_header_for(const weft__rendezvous_server *s,
+                                                    enum weft__rendezvous_kind kind, int rank);
+bool weft__rendezvous_send(weft__rendezvous_server *s, const weft__rendezvous_member *to, zmq_msg_t *msg);
+weft__rendezvous_member *weft__rendezvous_find(weft__rendezvous_server *s, const uint8_t *id);
+/* Joining has failed: all are told, and all who are still to come.  The first cause wins. */
+void weft__rendezvous_refuse(weft__rendezvous_server *s, weft_status status, const char *format, ...)
+    WEFT__PRINTF(3, 4);
+/* rendezvous_gather.c: what a rank brings to a step, alike of whose bytes are the same on many; and what a relay
+ * brings for its ranks. */
+void weft__rendezvous_take_part(weft__rendezvous_server *s, weft__rendezvous_member *m, uint32_t step,
+                                size_t alike, const void *block, size_t bytes);
+void weft__rendezvous_take_parts(weft__rendezvous_server *s, const weft__rendezvous_member *from,
+                                 uint32_t step, const void *payload, size_t bytes);
+void weft__rendezvous_drop_last(weft__rendezvous_server *s); /* nobody will ask for that answer again */
+int weft__rendezvous_by_route(const void *left, const void *right); /* of pointers to members, for qsort */
+/* All that have not said that they are done, those of one connection beside each other; to free.  NULL: no memory. */
+weft__rendezvous_member **weft__rendezvous_waiting(const weft__rendezvous_server *s, int *n);
+/* How many of these n, from the first on, are behind one connection. */
+int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n);
 /* rendezvous_missing.c: who is waited for, in words; and whose time ran out before all were there.  asks: the
  * member that wants to know, or NULL. */
 void weft__rendezvous_missing(const weft__rendezvous_server *s, const weft__rendezvous_member *asks,

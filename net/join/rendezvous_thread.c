@@ -102,11 +102,12 @@ static void learn_port(weft__rendezvous_server *s, weft__address *address)
 static weft_status bind_router(weft__rendezvous_server *s, void *context, weft__address *address)
 {
     char host[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
-    int reason, linger = LAST_WORDS_MS, mandatory = 1, port = weft__address_port(address);
+    int reason, linger = LAST_WORDS_MS, mandatory = 1, unlimited = 0, port = weft__address_port(address);
     s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, s->keys,
-                                 WEFT__RENDEZVOUS_BLOCK_MAX + 4096);
+                                 WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt(s->router, ZMQ_SNDHWM, &unlimited, sizeof unlimited); /* a relay gets an answer a rank */
     zmq_setsockopt(s->router, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory); /* tells who has gone */
     if (weft__strangers_open(&s->strangers, context, s->router)) {
         zmq_close(s->router);
@@ -164,7 +165,7 @@ weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__
     int reason;
     if (!s) return weft__fail_memory(sizeof *s, "the server at which ranks meet");
     s->keys = weft__keys_take(keys);
-    s->world = -1; /* and its phase is JOINING */
+    weft__rendezvous_begin(s);
     memcpy(s->own, own, sizeof s->own);
     memcpy(s->nonce, nonce, sizeof s->nonce);
     if (sodium_is_zero(nonce, sizeof s->nonce)) randombytes_buf(s->nonce, sizeof s->nonce);
@@ -209,10 +210,6 @@ void weft__rendezvous_stop(weft__rendezvous_server *s, int64_t deadline_ns)
     zmq_close(s->router);
     weft__zap_dismiss(s->keys);
     weft__keys_drop(s->keys);
-    for (int i = 0; i < s->count; i++) free(s->members[i].block);
     weft__rendezvous_forget(s);
-    free(s->members);
-    free(s->quitters);
-    free(s->asks);
     free(s);
 }

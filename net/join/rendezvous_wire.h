@@ -6,26 +6,40 @@
  *                      BUSY     the job is complete already; it may end soon, so stay
  *                      ANOTHER  this is not the run that you were looking for
  *                      STILL    nothing: are you still there?
- *   client -> server   GATHER   step, block         server -> client   GATHERED  all blocks, in rank order
+ *   client -> server   GATHER   step, block         server -> client   GATHERED  all blocks, in rank order,
+ *                                                                                as a bundle (bundle.h)
  *   client -> server   ASK                          server -> client   MISSING   who is waited for, in words
  *   client -> server   FAIL     status, sentence    server -> all      FAILED    status, sentence
  *   client -> server   DONE     I have my last answer (or give up)
  *
- * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection, and then
- * GATHER of the step whose answer it has not got; its id tells that it is the same.  The server's thread sleeps without a timer unless it is being stopped. */
+ * One rank of a host may stand between its others and the server (relay.h).  It hands their words on and takes
+ * them to be the server's answers: who is meant is the client in the header; nobody, all of them.  Its own words:
+ *
+ *   relay -> server    PARTS    step, the blocks of several clients, as a bundle; their ids follow what is alike
+ *                      LEFT     that client has hung up
+ *   relay <-> server   WORDS    several frames in one (words.h)
+ *   client -> relay    STILL    are you still there?   (the server answers it too)
+ *
+ * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection, or when it comes
+ * by another way, and then GATHER of the step whose answer it has not got; its id tells that it is the same.  The
+ * server's thread sleeps without a timer unless it is being stopped. */
 #ifndef WEFT_NET_JOIN_RENDEZVOUS_WIRE_H
 #define WEFT_NET_JOIN_RENDEZVOUS_WIRE_H
 #include "address.h"
 #include "auth.h"
+#include "url.h"
 
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__RENDEZVOUS_BLOCK_MAX (1024 * 1024)      /* one rank's part of a gather */
-#define WEFT__RENDEZVOUS_TOTAL_MAX (64 * 1024 * 1024) /* all parts together */
-#define WEFT__RENDEZVOUS_ID_BYTES  16
-#define WEFT__RENDEZVOUS_MAGIC     0x54534657u /* "WFST" in little-endian */
-#define WEFT__RENDEZVOUS_VERSION   2
+/* The limits of a job that joins; beside them stand WEFT__WORLD_MAX (url.h), and the descriptors of the serving
+ * rank: one for each host and one for each of these that leads others. */
+#define WEFT__RENDEZVOUS_BLOCK_MAX (1024 * 1024) /* one rank's part of a gather */
+#define WEFT__RENDEZVOUS_TOTAL_MAX \
+    ((size_t)1024 * WEFT__WORLD_MAX) /* all parts together: 1 KiB from each rank */
+#define WEFT__RENDEZVOUS_ID_BYTES 16
+#define WEFT__RENDEZVOUS_MAGIC    0x54534657u /* "WFST" in little-endian */
+#define WEFT__RENDEZVOUS_VERSION  3
 
 enum weft__rendezvous_kind {
     WEFT__RENDEZVOUS_JOIN = 1,
@@ -39,7 +53,10 @@ enum weft__rendezvous_kind {
     WEFT__RENDEZVOUS_MISSING,
     WEFT__RENDEZVOUS_FAILED,
     WEFT__RENDEZVOUS_ANOTHER,
-    WEFT__RENDEZVOUS_STILL
+    WEFT__RENDEZVOUS_STILL,
+    WEFT__RENDEZVOUS_PARTS,
+    WEFT__RENDEZVOUS_LEFT,
+    WEFT__RENDEZVOUS_WORDS
 };
 
 typedef struct weft__rendezvous_header {
@@ -48,9 +65,10 @@ typedef struct weft__rendezvous_header {
     uint8_t client[WEFT__RENDEZVOUS_ID_BYTES];
     int32_t rank, world; /* JOIN: -1 where not given */
     int32_t status;      /* FAIL, FAILED */
-    uint32_t step;       /* GATHER, GATHERED: from 1; JOIN: which of the client's connections */
+    uint32_t step;       /* GATHER, PARTS, GATHERED: from 1; JOIN: which of the client's connections */
+    uint32_t alike;      /* GATHER: bytes that the block begins with and that are the same on many ranks */
 } weft__rendezvous_header;
-_Static_assert(sizeof(weft__rendezvous_header) == 40, "fixed on the wire");
+_Static_assert(sizeof(weft__rendezvous_header) == 44, "fixed on the wire");
 
 /* Payload of JOIN. */
 typedef struct weft__rendezvous_who {

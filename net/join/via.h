@@ -14,7 +14,7 @@
 /* All slots: on the thread of weft_init.  None is called twice after close. */
 typedef struct weft__via {
     /* As weft__rendezvous_all_gather; may block until the deadline. */
-    weft_status (*all_gather)(void *state, const void *in, void *out, size_t bytes_each);
+    weft_status (*all_gather)(void *state, const void *in, void *out, size_t bytes_each, size_t alike);
     /* Tells the others that this rank has failed, unless they know; through a bootstrap it waits until they
      * listen. */
     void (*fail)(void *state, weft_status status, const char *why);

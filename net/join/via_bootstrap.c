@@ -153,10 +153,11 @@ static weft_status via_bootstrap_gather(channel *c, weft_status mine, const void
     return call(c, in, out, bytes);
 }
 
-static weft_status all_gather(void *state, const void *in, void *out, size_t bytes_each)
+static weft_status all_gather(void *state, const void *in, void *out, size_t bytes_each, size_t alike)
 {
     channel *c = state;
     weft_status mine = WEFT_OK;
+    (void)alike; /* the channel gathers all of it */
     if (c->over) return weft__fail(WEFT_ERR_STATE, "joining has failed already");
     if (weft__now_ns() >= c->r->deadline_ns)
         mine = weft__fail(WEFT_ERR_TIMEOUT, "joining was not done after %.1f s", via_bootstrap_elapsed(c));

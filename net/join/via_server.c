@@ -2,13 +2,17 @@
  *
  *   1. ask the finder (locate.h) where to try; bind that address and serve; or, if another rank is to,
  *   2. connect plainly and read the first bytes: a ZeroMQ greeting, or something else that holds the port;
- *   3. connect for good, prove the secret (CURVE), say JOIN, and wait until all are there.
+ *   3. connect for good, prove the secret (CURVE), say JOIN, and wait until all are there: to the server, or to
+ *      the rank of this host that relays for the others (relay.h), which is who comes first.  Whatever is wrong
+ *      with that one, this rank goes to the server itself and joins again there, and asks again for what it waits
+ *      for; then what is wrong with the server shows as ever.
  * Back to 1 when the server vanishes before that, turns out to be of another run, or when this rank serves
  * and another one is to.  Later a connection that breaks is made again, and the server has gone where nobody listens.
  * Every wait ends at the deadline; then the server is asked who is missing.  The connection's own events tell a wrong
  * secret and a server that has gone. */
 #include "clock.h"
 #include "locate.h"
+#include "relay.h"
 #include "rendezvous_answer.h"
 #include "status.h"
 #include "zap.h"
@@ -20,17 +24,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
-#define RETRY_MS   20               /* between two looks for a place, once the first ones have been in vain */
-#define ANSWER_MS  1000             /* for "who is missing?", past the deadline */
-#define LINGER_MS  250              /* for our last word */
-#define GOODBYE_MS 2000             /* how long the serving rank stays for the others */
-#define FAILED_MS  500              /* the same where joining has failed and the deadline has passed */
-#define REFUSALS   3                /* failed handshakes in a row that mean a wrong secret */
-#define REFUSED_MS 500              /* who refuses for so long means it: a server that is closing does too */
-#define NONE       WEFT_PENDING     /* nothing is here yet */
+#define RETRY_MS   20           /* between two looks for a place, once the first ones have been in vain */
+#define ANSWER_MS  1000         /* for "who is missing?", past the deadline */
+#define RELAYED_MS 300          /* for its answer by a relay */
+#define LINGER_MS  250          /* for our last word */
+#define GOODBYE_MS 2000         /* how long the serving rank stays for the others */
+#define FAILED_MS  500          /* the same where joining has failed and the deadline has passed */
+#define REFUSALS   3            /* failed handshakes in a row that mean a wrong secret */
+#define REFUSED_MS 500          /* who refuses for so long means it: a server that is closing does too */
+#define STILL_MS   1000         /* so long nothing was heard of the relay: it is asked whether it is there, */
+#define SILENT_MS  2000         /* and so long without an answer: it is not */
+#define RELAYS     2            /* that have failed this rank; then it goes by none */
+#define NONE       WEFT_PENDING /* nothing is here yet */
 #define AGAIN      ((weft_status)2) /* this is not the place: search again */
 
 typedef struct client {
@@ -43,7 +52,16 @@ typedef struct client {
     void *context;
     void *dealer, *monitor;
     weft__rendezvous_server *server; /* on the serving rank */
-    bool known;                      /* to the server: it waits for our last word */
+    weft__relay *relay;              /* on the rank that leads its host */
+    bool through;                    /* its connection is to another rank's relay */
+    int relays_lost;
+    int64_t heard_ns, still_ns; /* of that: when something came last, and when it was asked last */
+    struct {                    /* what it waits for: said again over the next connection */
+        const void *block;      /* GATHERED; NULL: it does not */
+        size_t bytes, alike;
+        bool missing; /* MISSING */
+    } waits;
+    bool known; /* to the server: it waits for our last word */
     bool joined;
     uint32_t attempts; /* connections made so far */
     bool busy;         /* the server's job is complete, without us */
@@ -53,8 +71,6 @@ typedef struct client {
     int64_t refused_ns; /* since when whoever answers refuses; 0: nobody does */
     int rest_ms;        /* the last rest between two looks; 0: there was none */
     uint32_t step;
-    const void *block; /* of the gather that waits for its answer: said again over the next connection */
-    size_t block_bytes;
 } client;
 
 static double via_server_elapsed(const client *c)
@@ -79,10 +95,12 @@ static void say(client *c, enum weft__rendezvous_kind kind, weft_status status, 
                                  c->r->rank,
                                  c->r->world_size,
                                  status,
-                                 c->step};
+                                 c->step,
+                                 0};
     zmq_msg_t msg;
     if (kind == WEFT__RENDEZVOUS_JOIN)
         h.step = c->attempts; /* one from a connection given up may arrive after this */
+    if (kind == WEFT__RENDEZVOUS_GATHER) h.alike = (uint32_t)c->waits.alike;
     memcpy(h.client, c->id, sizeof h.client);
     if (zmq_msg_init_size(&msg, sizeof h + bytes))
         return; /* not said: the deadline ends the wait for an answer */
@@ -103,6 +121,20 @@ static void say_join(client *c)
     if (gethostname(who.host, sizeof who.host - 1)) memcpy(who.host, "?", 2);
     say(c, WEFT__RENDEZVOUS_JOIN, WEFT_OK, &who, sizeof who);
     c->known = true;
+}
+
+static void say_gather(client *c)
+{
+    say(c, WEFT__RENDEZVOUS_GATHER, WEFT_OK, c->waits.block, c->waits.bytes);
+}
+
+/* Over a fresh connection: the first, or one that has taken the place of one that broke or of a relay that was given
+ * up.  What was on its way is said again, by both ends. */
+static void go_on(client *c)
+{
+    say_join(c);
+    if (c->waits.block) say_gather(c);
+    if (c->waits.missing) say(c, WEFT__RENDEZVOUS_ASK, WEFT_OK, NULL, 0);
 }
 
 typedef struct answer {
@@ -128,6 +160,7 @@ static weft_status take_answer(client *c, enum weft__rendezvous_kind wanted, ans
 {
     const weft__rendezvous_header *h = &a->said.header;
     while (zmq_msg_recv(&a->msg, c->dealer, ZMQ_DONTWAIT) >= 0) {
+        c->heard_ns = weft__now_ns();
         if (zmq_msg_more(&a->msg) ||
             !weft__rendezvous_answer_read(zmq_msg_data(&a->msg), zmq_msg_size(&a->msg), &a->said))
             continue;
@@ -165,9 +198,11 @@ static weft_status connect_for_good(client *c)
     static _Atomic unsigned made;
     char text[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32], events[64];
     int linger = LINGER_MS, port = weft__address_port(&c->place.at);
+    _Static_assert(sizeof endpoint >= WEFT__RELAY_NAME_BYTES, "either fits");
     snprintf(events, sizeof events, "inproc://weft-joining-%u", made++);
     weft__address_text(&c->place.at, text);
     weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
+    if (c->through) weft__relay_name(c->r->keys, &c->place.at, endpoint);
     c->dealer = weft__zmq_socket(c->context, ZMQ_DEALER, false, c->place.at.any.sa_family == AF_INET6,
                                  c->r->keys, WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
     if (!c->dealer) return WEFT_ERR_SYSTEM;
@@ -180,6 +215,7 @@ static weft_status connect_for_good(client *c)
         return WEFT_ERR_SYSTEM;
     }
     c->attempts++;
+    c->heard_ns = weft__now_ns();
     c->refusals = 0;
     c->busy = c->known = false;
     return WEFT_OK;
@@ -241,14 +277,16 @@ static weft_status not_ours(client *c)
         c->place.text);
 }
 
-/* Over the connection that has taken the place of one that broke: what was on its way is said again, by both. */
-static void go_on(client *c)
-{
-    say_join(c);
-    if (c->block) say(c, WEFT__RENDEZVOUS_GATHER, WEFT_OK, c->block, c->block_bytes);
-}
-
 enum ending { GOES_ON, REFUSED, STRANGE, BROKEN, GONE };
+
+/* Whoever has learned the relay's name, which all on this host can see once it is bound, may have bound it since.  It
+ * cannot prove the secret; but who of another user listens there is not even waited for. */
+static bool is_of_this_user(int fd)
+{
+    struct ucred owner;
+    socklen_t bytes = sizeof owner;
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) && owner.uid == geteuid();
+}
 
 /* Once all are there the server is who it was: what then looks like another one was changed on its way. */
 static bool breaks(int event)
@@ -264,12 +302,12 @@ static enum ending take_events(client *c)
     for (int event; (event = take_event(c, &value));) {
         if (c->joined && breaks(event)) return BROKEN;
         switch (event) {
+        case ZMQ_EVENT_CONNECTED: /* value: its descriptor; one that is closed already is nobody's, and the relay's no more */
+            if (c->through && !is_of_this_user((int)value)) return STRANGE;
+            break;
         case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
             c->refusals = 0;
-            if (c->joined)
-                go_on(c);
-            else
-                say_join(c);
+            go_on(c);
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return REFUSED;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
@@ -280,7 +318,8 @@ static enum ending take_events(client *c)
         case ZMQ_EVENT_DISCONNECTED: /* also follows a failed handshake, which is counted above */
             if (c->refusals == 0 && !c->server) return GONE;
             break;
-        case ZMQ_EVENT_CLOSED: /* nobody listens there any more */
+        case ZMQ_EVENT_CLOSED: /* nobody listens there any more, or not yet: a relay binds its name before it listens */
+            if (c->through && ++c->refusals < REFUSALS) break;
             if (c->joined || !c->server) return GONE;
             break;
         default: break;
@@ -319,8 +358,48 @@ static weft_status take_turn(client *c)
     return status;
 }
 
-/* Waits for one kind of answer.  ERR_TIMEOUT comes without a sentence: the caller
- * knows what it waited for. */
+/* Before this rank says JOIN: leads its host, goes by the rank that does, or, where neither is possible or the job
+ * is known to be small, alone. */
+static void choose_way(client *c)
+{
+    weft_status status;
+    c->through = false;
+    if (c->server || c->relay || c->relays_lost >= RELAYS) return;
+    if (c->r->world_size > 0 && c->r->world_size < WEFT__RELAY_RANKS) return;
+    status = weft__relay_open(c->context, c->r->keys, &c->place.at, &c->relay);
+    c->through = status == WEFT_PENDING;
+}
+
+/* The relay has hung up, or does not take this rank, or is silent.  The server is where it was. */
+static weft_status leave_relay(client *c)
+{
+    c->relays_lost++;
+    c->through = false;
+    disconnect(c);
+    return connect_for_good(c);
+}
+
+/* Until when to wait before this is to be called again.  A relay that does not answer is left; one that was not asked,
+ * for this rank had no processor, is asked first. */
+static weft_status keep_in_touch(client *c, int64_t *until_ns)
+{
+    const int64_t now_ns = weft__now_ns();
+    int64_t next_ns;
+    if (!c->through) return WEFT_OK;
+    if (c->still_ns <= c->heard_ns && now_ns >= weft__deadline(c->heard_ns, STILL_MS)) {
+        say(c, WEFT__RENDEZVOUS_STILL, WEFT_OK, NULL, 0);
+        c->still_ns = now_ns;
+    }
+    next_ns = c->still_ns > c->heard_ns ? weft__deadline(c->still_ns, SILENT_MS)
+                                        : weft__deadline(c->heard_ns, STILL_MS);
+    if (now_ns >= next_ns) return leave_relay(c);
+    if (next_ns < *until_ns) *until_ns = next_ns;
+    return WEFT_OK;
+}
+
+/* ---- waiting ---- */
+
+/* Waits for one kind of answer.  ERR_TIMEOUT comes without a sentence: the caller knows what it waited for. */
 static weft_status await(client *c, enum weft__rendezvous_kind wanted, int64_t deadline_ns, answer *a)
 {
     bool leads = c->server && c->finder->turn && wanted == WEFT__RENDEZVOUS_JOINED;
@@ -332,11 +411,30 @@ static weft_status await(client *c, enum weft__rendezvous_kind wanted, int64_t d
         enum ending ending = take_events(c);
         weft_status status = take_answer(c, wanted, a); /* one that came before the end counts more than it */
         if (status != NONE) return status;
-        if ((status = end_of_connection(c, ending))) return status;
+        status = ending && c->through ? leave_relay(c) : end_of_connection(c, ending);
+        if (status) return status;
+        if ((status = keep_in_touch(c, &until_ns))) return status;
         if (leads && (status = take_turn(c))) return status;
         if (weft__now_ns() >= deadline_ns) return WEFT_ERR_TIMEOUT;
         zmq_poll(items, leads ? 3 : 2, weft__poll_ms(until_ns));
     }
+}
+
+/* The server itself, where a relay does not answer, or has not answered lately: the server stays only so long. */
+static weft_status ask_who_is_missing(client *c, answer *a)
+{
+    bool relayed = c->through;
+    weft_status status = WEFT_ERR_TIMEOUT;
+    c->waits.missing = true;
+    if (!relayed || c->heard_ns >= c->still_ns) {
+        say(c, WEFT__RENDEZVOUS_ASK, WEFT_OK, NULL, 0);
+        status = await(c, WEFT__RENDEZVOUS_MISSING,
+                       weft__deadline(weft__now_ns(), relayed ? RELAYED_MS : ANSWER_MS), a);
+    }
+    if (status == WEFT_ERR_TIMEOUT && !c->told && relayed && (!c->through || !leave_relay(c)))
+        status = await(c, WEFT__RENDEZVOUS_MISSING, weft__deadline(weft__now_ns(), ANSWER_MS), a);
+    c->waits.missing = false;
+    return status;
 }
 
 /* At the deadline: the server knows who is missing; the serving rank tells all. */
@@ -351,8 +449,7 @@ static weft_status time_is_up(client *c)
         missing = "another run of it is complete there, and no rank is free";
         length = (int)strlen(missing);
     } else {
-        say(c, WEFT__RENDEZVOUS_ASK, WEFT_OK, NULL, 0);
-        weft_status status = await(c, WEFT__RENDEZVOUS_MISSING, weft__now_ns() + ANSWER_MS * WEFT__MS, &a);
+        weft_status status = ask_who_is_missing(c, &a);
         if (c->told) {
             zmq_msg_close(&a.msg);
             return status;
@@ -370,7 +467,7 @@ static weft_status time_is_up(client *c)
     return weft__fail(WEFT_ERR_TIMEOUT, "%s", sentence);
 }
 
-/* ---- looking for the place ---- */
+/* ---- finding the place ---- */
 
 /* One try of the place.  OK: a server greets; NONE: not yet. */
 static weft_status via_server_look(client *c)
@@ -418,6 +515,8 @@ static weft_status find_place(client *c)
 static void leave_place(client *c)
 {
     disconnect(c);
+    weft__relay_stop(c->relay, weft__now_ns());
+    c->relay = NULL;
     weft__rendezvous_stop(c->server, weft__now_ns());
     c->server = NULL;
 }
@@ -427,6 +526,7 @@ static weft_status join_once(client *c)
     answer a;
     weft_status status;
     if ((status = find_place(c))) return status;
+    choose_way(c);
     if ((status = connect_for_good(c))) return status;
     zmq_msg_init(&a.msg);
     status = await(c, WEFT__RENDEZVOUS_JOINED, c->r->deadline_ns, &a);
@@ -460,27 +560,28 @@ static weft_status via_server_join(client *c)
 
 /* ---- gathering, failing, leaving ---- */
 
-static weft_status all_gather(void *state, const void *in, void *out, size_t bytes_each)
+static weft_status all_gather(void *state, const void *in, void *out, size_t bytes_each, size_t alike)
 {
     client *c = state;
-    size_t total = bytes_each * (size_t)c->r->world_size;
+    size_t world = (size_t)c->r->world_size;
     weft_status status;
     answer a;
-    if (bytes_each > WEFT__RENDEZVOUS_BLOCK_MAX || total > WEFT__RENDEZVOUS_TOTAL_MAX)
+    if (bytes_each > WEFT__RENDEZVOUS_BLOCK_MAX || bytes_each * world > WEFT__RENDEZVOUS_TOTAL_MAX)
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%zu bytes from each of %d ranks are too many to gather while joining", bytes_each,
                           c->r->world_size);
-    say(c, WEFT__RENDEZVOUS_GATHER, WEFT_OK, in, bytes_each);
+    c->waits.block = bytes_each ? in : "";
+    c->waits.bytes = bytes_each;
+    c->waits.alike = alike;
+    say_gather(c);
     zmq_msg_init(&a.msg);
-    c->block = in ? in : "";
-    c->block_bytes = bytes_each;
     status = await(c, WEFT__RENDEZVOUS_GATHERED, c->r->deadline_ns, &a);
-    c->block = NULL;
-    if (!status) status = weft__rendezvous_answer_blocks(&a.said, total);
-    if (!status && total) memcpy(out, a.said.payload, total);
+    if (!status) status = weft__rendezvous_answer_blocks(&a.said, world, bytes_each, out);
     zmq_msg_close(&a.msg);
+    if (status == WEFT_ERR_TIMEOUT && !c->told) status = time_is_up(c);
+    c->waits.block = NULL;
     c->step++;
-    return status == WEFT_ERR_TIMEOUT && !c->told ? time_is_up(c) : status;
+    return status;
 }
 
 static void tell_failure(void *state, weft_status status, const char *why)
@@ -514,6 +615,7 @@ static void via_server_leave(void *state)
     if (!c->has_all && end_ns < until_ns && weft__deadline(end_ns, FAILED_MS) < until_ns)
         until_ns = weft__deadline(end_ns, FAILED_MS);
     say_goodbye(c);
+    weft__relay_stop(c->relay, until_ns);
     weft__rendezvous_stop(c->server, until_ns);
     if (c->context) weft__zmq_give();
     c->finder->close(c->finder); /* last: until here this rank has its part in the meeting */

@@ -41,6 +41,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,15 +57,19 @@
 #define FD_EXCHANGE_NS        (30000 * WEFT__MS) /* most that ranks of one host wait for descriptors */
 
 typedef struct card {
+    /* Alike on all ranks of a host, mostly: told once. */
     char host_id[WEFT__HOST_ID_BYTES]; /* ranks with the same one can reach each other's abstract sockets */
     char host[WEFT__HOST_BYTES];
     weft__group_params params; /* but for its rank and its slots, which it cannot know yet */
+    /* Its own. */
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft__process_id process;
     weft__transport_card transports;
     weft__quorum quorum;
     cpu_set_t processors;
 } card;
+
+#define CARD_ALIKE offsetof(card, endpoint)
 
 /* What a rank has in its host's shared memory. */
 typedef struct sharing {
@@ -159,7 +164,7 @@ static weft_status exchange_cards(joining *j)
     sorted = malloc(n * sizeof *sorted);
     status = !j->cards || !ctx->peers || !endpoints || !sorted
                  ? weft__fail_memory(n * sizeof *j->cards, "the ranks' cards")
-                 : weft__rendezvous_all_gather(j->rendezvous, &mine, j->cards, sizeof mine);
+                 : weft__rendezvous_all_gather(j->rendezvous, &mine, j->cards, sizeof mine, CARD_ALIKE);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         weft__peer *m = &ctx->peers[i];
         j->cards[i].host_id[WEFT__HOST_ID_BYTES - 1] = j->cards[i].host[WEFT__HOST_BYTES - 1] = 0;
@@ -255,7 +260,7 @@ static weft_status share_memory(joining *j)
         weft__log(WEFT__WARN, "rank %d shares no memory with its host: %s", ctx->rank, weft_last_error());
     j->sharings = malloc((size_t)ctx->world_size * sizeof *j->sharings);
     if (!j->sharings) return weft__fail_memory((size_t)ctx->world_size * sizeof *j->sharings, "joining");
-    status = weft__rendezvous_all_gather(j->rendezvous, &mine, j->sharings, sizeof mine);
+    status = weft__rendezvous_all_gather(j->rendezvous, &mine, j->sharings, sizeof mine, 0);
     if (status != WEFT_OK) return status;
     find_leads(j);
     if (ctx->segment && !j->sharings[ctx->rank].slot_bytes) {
@@ -426,7 +431,7 @@ static weft_status exchange_modules(joining *j)
     weft_context *ctx = j->ctx;
     size_t bytes = (size_t)ctx->world_size * sizeof(weft__module_card);
     weft__module_card mine = weft__module_card_of(ctx), *all = malloc(bytes);
-    weft_status status = all ? weft__rendezvous_all_gather(j->rendezvous, &mine, all, sizeof mine)
+    weft_status status = all ? weft__rendezvous_all_gather(j->rendezvous, &mine, all, sizeof mine, 0)
                              : weft__fail_memory(bytes, "joining");
     if (status == WEFT_OK) weft__modules_met(ctx, all);
     free(all);

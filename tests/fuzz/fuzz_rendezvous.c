@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     static weft__rendezvous_server s;
     input in = {data, bytes};
     memset(&s, 0, sizeof s);
-    s.world = -1;
+    weft__rendezvous_begin(&s);
     memset(s.nonce, 1, sizeof s.nonce);
     memcpy(s.host_id, "here", 5);
     for (int frames = 0; in.left && frames < 64; frames++) {
@@ -103,9 +103,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         s.ask_count = 0; /* answered by the thread, once all is read */
     }
     weft__rendezvous_forget(&s);
-    for (int i = 0; i < s.count; i++) free(s.members[i].block);
-    free(s.members);
-    free(s.quitters);
-    free(s.asks);
     return 0;
 }

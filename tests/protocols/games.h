@@ -12,4 +12,5 @@ void play_views(void);  /* who is in the job: runtime/fault/views.c */
 void play_parted(void); /* who lives and has lost each other: runtime/group/shrink.c, runtime/core/peer.c */
 void play_heartbeat(void); /* which hosts live: runtime/fault/heartbeat.c */
 void play_breaks(void);    /* broken groups: runtime/fault/breaks.c, runtime/core/group_break.c */
+void play_join(void);      /* ranks meet: net/join/rendezvous_server.c, net/join/relay.c */
 #endif

@@ -114,7 +114,7 @@ static inline void check_gather(part *p, weft__rendezvous *r)
     p->gathered = true;
     for (int round = 0; round < 3 && p->gathered; round++) {
         memset(in, 'a' + p->got_rank + round, bytes);
-        p->gather_status = weft__rendezvous_all_gather(r, in, out, bytes);
+        p->gather_status = weft__rendezvous_all_gather(r, in, out, bytes, bytes / 2);
         p->gathered = p->gather_status == WEFT_OK;
         for (size_t i = 0; p->gathered && i < bytes * (size_t)p->got_world; i++)
             p->gathered = out[i] == (char)('a' + (int)(i / bytes) + round);

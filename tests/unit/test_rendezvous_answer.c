@@ -1,10 +1,12 @@
 /* test_rendezvous_answer.c - what the server at which ranks meet says to one that joins, and what it cannot
  * say. */
+#include "bundle.h"
 #include "rendezvous_answer.h"
 #include "status.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -69,11 +71,24 @@ static void test_read(void **state)
 
 static void test_blocks(void **state)
 {
-    weft__rendezvous_answer a = {.bytes = 12};
+    static const char *const blocks[] = {"same one", "same two", "other on"};
+    weft__rendezvous_answer a = {.bytes = 0};
+    char got[3][8];
+    char *bundle = weft__bundle_make((const void *const *)blocks, 3, 8, 5, &a.bytes);
     (void)state;
-    assert_int_equal(weft__rendezvous_answer_blocks(&a, 12), WEFT_OK);
-    assert_int_equal(weft__rendezvous_answer_blocks(&a, 16), WEFT_ERR_MISMATCH);
-    assert_string_equal(weft_last_error(), "the server sent 12 bytes instead of 16");
+    a.payload = bundle;
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 8, got), WEFT_OK);
+    for (int i = 0; i < 3; i++) assert_memory_equal(got[i], blocks[i], 8);
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 4, 8, got), WEFT_ERR_MISMATCH);
+    assert_string_equal(weft_last_error(), "the server sent 3 blocks of 8 bytes instead of 4 of 8");
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 16, got), WEFT_ERR_MISMATCH);
+    a.bytes--;
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 8, got), WEFT_ERR_MISMATCH);
+    assert_non_null(strstr(weft_last_error(), "that is damaged"));
+    a.bytes = 3;
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 8, got), WEFT_ERR_MISMATCH);
+    assert_string_equal(weft_last_error(), "the server sent 3 bytes that are no bundle");
+    free(bundle);
 }
 
 int main(void)

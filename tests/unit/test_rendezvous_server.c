@@ -71,7 +71,8 @@ static void say_join_on(void *dealer, int name, const uint8_t *of_run, int rank,
                rank,
                world,
                0,
-               attempt},
+               attempt,
+               0},
               {.pid = 7, .host_id = "h", .host = "h"}};
     join.header.client[0] = (uint8_t)name;
     memcpy(join.who.run, of_run, sizeof join.who.run);
@@ -224,6 +225,31 @@ static void say(void *dealer, int name, uint16_t kind)
     assert_int_equal(zmq_send(dealer, &header, sizeof header, 0), sizeof header);
 }
 
+/* A relay that it came by first may bring it when its process has died and another one is to take its place. */
+static void an_overtaken_word_of_one_who_has_gone_takes_no_place(void **state)
+{
+    void *first = client(), *second = client(), *heir = client(), *other = client();
+    int told[3];
+    (void)state;
+    say_join_on(second, 1, run, 0, 2, 2);
+    await_missing(second, "rank 1 is missing");
+    zmq_close(second);
+    await_missing(other, "rank 0 and rank 1 are missing");
+    say_join_on(first, 1, run, 0, 2, 1);
+    say(first, 1, WEFT__RENDEZVOUS_ASK);
+    told[0] = answer(first); /* it has been read */
+    say_join(heir, 2, run, 0, 2);
+    say_join(other, 3, run, 1, 2);
+    told[1] = answer(heir);
+    told[2] = answer(other);
+    zmq_close(first);
+    zmq_close(heir);
+    zmq_close(other);
+    assert_int_equal(told[0], WEFT__RENDEZVOUS_MISSING);
+    assert_int_equal(told[1], WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(told[2], WEFT__RENDEZVOUS_JOINED);
+}
+
 /* Its word may arrive with the end of its connection, and be read after another's question. */
 static void who_says_that_its_time_is_up_is_not_missing(void **state)
 {
@@ -373,6 +399,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_has_gone_gives_its_place_back, begin, end),
         cmocka_unit_test_setup_teardown(all_came_but_too_late_to_connect, begin, end),
         cmocka_unit_test_setup_teardown(an_overtaken_word_leads_nobody_astray, begin, end),
+        cmocka_unit_test_setup_teardown(an_overtaken_word_of_one_who_has_gone_takes_no_place, begin, end),
         cmocka_unit_test_setup_teardown(what_a_connection_lost_is_said_again, begin, end),
         cmocka_unit_test_setup_teardown(who_has_another_secret_is_named_once, begin, end),
         cmocka_unit_test(who_says_that_its_time_is_up_is_not_missing),

@@ -9,8 +9,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -93,9 +97,59 @@ static void who_is_gone_is_named(void **state)
     weft__keys_drop(other);
 }
 
+/* Whether the other end has hung up, within that time; its greeting is read. */
+static bool is_shut(int fd, int wait_ms)
+{
+    char greeting[256];
+    const struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
+    ssize_t got;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+    do got = recv(fd, greeting, sizeof greeting, 0);
+    while (got > 0);
+    return got == 0;
+}
+
+/* On the abstract Unix socket of a relay as on a port; other Unix sockets of the process stay. */
+static void the_silent_ones_are_shut_down(void **state)
+{
+    enum { SILENT = 5, MOST = 2 };
+    const int64_t until = weft__deadline(weft__now_ns(), JOB_WAIT_MS);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    weft__keys *keys;
+    weft__strangers s = {.count = 0};
+    void *context, *router;
+    char endpoint[64];
+    int fds[SILENT], length;
+    (void)state;
+    length = snprintf(endpoint, sizeof endpoint, "ipc://@weft-test-strangers-%d", (int)getpid());
+    memcpy(at.sun_path + 1, endpoint + 7, (size_t)length - 7);
+    assert_int_equal(weft__keys_make("secret", 6, "job", &keys), WEFT_OK);
+    assert_int_equal(weft__zmq_take(&context), WEFT_OK);
+    assert_non_null(router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, keys, 1000));
+    assert_int_equal(weft__strangers_open(&s, context, router), WEFT_OK);
+    assert_int_equal(zmq_bind(router, endpoint), 0);
+    s.most = MOST;
+    for (int i = 0; i < SILENT; i++) {
+        fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fds[i], (struct sockaddr *)&at,
+                                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length -
+                                             7)),
+                         0);
+    }
+    while (s.arrivals < SILENT && weft__now_ns() < until) weft__strangers_bound(&s);
+    for (int i = 0; i < SILENT; i++)
+        assert_int_equal(is_shut(fds[i], i < SILENT - MOST ? JOB_WAIT_MS : 100), i < SILENT - MOST);
+    for (int i = 0; i < SILENT; i++) close(fds[i]);
+    weft__strangers_close(&s);
+    zmq_close(router);
+    weft__zmq_give();
+    weft__keys_drop(keys);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(who_is_gone_is_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(who_is_gone_is_named),
+                                       cmocka_unit_test(the_silent_ones_are_shut_down)};
     alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

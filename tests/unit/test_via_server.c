@@ -331,9 +331,16 @@ static void welcome_to(const char *source, int port, int rank, int world)
     struct {
         weft__rendezvous_header header;
         uint8_t nonce[WEFT__RUN_NONCE_BYTES];
-    } joined = {
-        {WEFT__RENDEZVOUS_MAGIC, WEFT__RENDEZVOUS_VERSION, WEFT__RENDEZVOUS_JOINED, {0}, rank, world, 0, 1},
-        {1}};
+    } joined = {{WEFT__RENDEZVOUS_MAGIC,
+                 WEFT__RENDEZVOUS_VERSION,
+                 WEFT__RENDEZVOUS_JOINED,
+                 {0},
+                 rank,
+                 world,
+                 0,
+                 1,
+                 0},
+                {1}};
     uint8_t route[16], frame[512];
     char endpoint[64];
     weft__secret secret;

@@ -1,0 +1,105 @@
+/* relay.h - one rank of a host, its leader, stands between the host's other ranks and the server at which ranks
+ * meet (rendezvous_wire.h), so that the server has two connections a host (the leader's own and its relay's) and
+ * not one a rank, and tells the host once what all its ranks get.  Ranks that know their job to be small do without.
+ *
+ * The leader is whoever binds the relay's name first, an abstract Unix socket made of the job's keys, the host and
+ * the server's address.  Words go through as they are, with these exceptions:
+ *
+ *   GATHER     is kept until all of the host are here, or some have waited for PARTS_MS: then one PARTS goes up
+ *   GATHERED   comes once and goes to all
+ *   STILL      from a rank is answered; the server's is for nobody
+ *   LEFT       goes up when a rank hangs up without DONE
+ *   JOIN, DONE, LEFT  wait WORDS_MS for more of them, or until something else is to go up: then WORDS goes up, as it
+ *              comes down with what all ranks are told
+ *
+ * A rank's own way to the server always stands open, and is taken for good when its relay hangs up, refuses it, or
+ * has not been heard for a while: it joins again by it, under the id that it has, and says its gather again. So a
+ * leader that dies, stops or leaves costs its host a connection a rank, and nothing else; and a relay that has
+ * lost the server just closes.  What must hold:
+ *
+ *   - a part is kept by at most one relay, and no longer than PARTS_MS: whoever has not brought its part by then
+ *     is missing, and nobody else is named;
+ *   - a client hears each GATHERED once: on the way that it is on when the gather ends, or, having come by another
+ *     way since, when it asks for the step again;
+ *   - who has joined again is not given up by its old relay's LEFT, nor brought twice by its old relay's PARTS. */
+#ifndef WEFT_NET_JOIN_RELAY_H
+#define WEFT_NET_JOIN_RELAY_H
+#include "index.h"
+#include "rendezvous_wire.h"
+#include "strangers.h"
+#include "words.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <zmq.h>
+
+#define WEFT__RELAY_NAME_BYTES  64  /* of its endpoint */
+#define WEFT__RELAY_ROUTE_BYTES 16  /* of a client's address inside the ROUTER; ZeroMQ takes 5 */
+#define WEFT__RELAY_PARTS_MS    100 /* a part waits no longer for the others of its host */
+#define WEFT__RELAY_WORDS_MS    10  /* nor a word for more words */
+#define WEFT__RELAY_RANKS       16  /* of a job that has relays: fewer are sooner done at the server itself */
+
+typedef struct weft__relayed {
+    uint8_t id[WEFT__RENDEZVOUS_ID_BYTES]; /* first: by_id finds it there */
+    uint8_t route[WEFT__RELAY_ROUTE_BYTES];
+    size_t route_bytes;
+    int fd;        /* of its connection */
+    bool ended;    /* that has ended; what it said before, its JOIN even, may still be read */
+    bool welcomed; /* it is in the job: it takes part in gathers */
+    void *part;    /* of the gather under way */
+    uint32_t step; /* which that is for */
+    size_t part_bytes, alike;
+} weft__relayed;
+
+typedef enum weft__relay_phase {
+    WEFT__RELAY_SERVING, /* as it is made */
+    WEFT__RELAY_OVER,    /* all ranks that have come are in the job, and have said that they are done */
+    WEFT__RELAY_LOST     /* its way to the server has ended: its ranks take their own */
+} weft__relay_phase;
+
+typedef struct weft__relay {
+    weft__relay_phase phase;
+    weft__relayed *clients; /* that have not said DONE */
+    int count, room;
+    weft__index by_id;
+    weft__words words; /* that are to go up */
+    int64_t words_ns;  /* since when; while there are any */
+    int parts;         /* of the gather under way that are here */
+    int64_t parts_ns;  /* since when; while there are any */
+    bool some_in, some_ended;
+    int reads_fd;                      /* whose message is being taken, */
+    bool reads_ended;                  /* and whether its connection has ended since */
+    void *router, *upstream, *monitor; /* its thread's; upstream from the first client on */
+    weft__strangers strangers;
+    /* Its thread, and what that is told by. */
+    void *context;
+    weft__keys *keys;
+    weft__address server;
+    pthread_t thread;
+    int order_fd;            /* an eventfd: look at stop_ns */
+    _Atomic int64_t stop_ns; /* WEFT__NEVER: stay */
+} weft__relay;
+
+/* The endpoint of the relay of this host to that server. */
+void weft__relay_name(const weft__keys *keys, const weft__address *server, char name[WEFT__RELAY_NAME_BYTES]);
+/* Becomes this host's relay to that server, on a thread of its own.  WEFT_PENDING: another rank is it.  Any other
+ * failure has set its sentence, and this host does without for now. */
+weft_status weft__relay_open(void *context, weft__keys *keys, const weft__address *server,
+                             weft__relay **relay);
+/* Ends when nobody is with it any more, or by then.  Safe on NULL. */
+void weft__relay_stop(weft__relay *relay, int64_t until_ns);
+
+/* What its thread does (relay.c); messages are used up.  A client's, which came from that route over that
+ * connection. */
+void weft__relay_up(weft__relay *relay, const weft__relayed *from, zmq_msg_t *frame);
+/* The server's. */
+void weft__relay_down(weft__relay *relay, zmq_msg_t *frame);
+void weft__relay_connection_ended(weft__relay *relay, int fd);
+/* All that has come is taken: tells of those that have ended, and sends parts that have waited long enough.
+ * Returns when it wants to be called again at the latest. */
+int64_t weft__relay_settle(weft__relay *relay, int64_t now_ns);
+void weft__relay_lose(weft__relay *relay);
+void weft__relay_forget(weft__relay *relay); /* frees what lies in it */
+/* relay_thread.c: connects to the server.  False: that is not possible. */
+bool weft__relay_connect(weft__relay *relay);
+#endif

@@ -1,0 +1,454 @@
+/* join_game.c - ranks meet at a server, directly and through relays of their hosts, in any order; ranks die, and
+ * with a leader its relay; ranks leave a relay that they take for silent.
+ *
+ * The server and the relays are the library's (rendezvous_server.c, relay.c); the clients do what via_server.c
+ * does.  Functions of ZeroMQ put what is sent into queues here.  What must hold: nobody's place is taken twice;
+ * who lives hears of each gather once, with every rank's block in it; and if a rank died after all had joined, the
+ * server misses it and nobody else. */
+#include "bundle.h"
+#include "chance.h"
+#include "clock.h"
+#include "games.h"
+#include "relay.h"
+#include "rendezvous_server.h"
+#include "trace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS_MOST = 10, CLIENTS_MOST = 24, WAYS_MOST = 96, GATHERS = 3, BLOCK = 24, ALIKE = 12, SERVER = -1 };
+
+typedef struct frame {
+    struct frame *next;
+    size_t bytes;
+    char data[];
+} frame;
+
+typedef struct queue {
+    frame *first, **end;
+} queue;
+
+/* A connection, to the server or to the relay of a client. */
+typedef struct way {
+    int to;
+    queue up, down;
+    bool ended, told; /* its lower end has gone; the upper one has been told */
+} way;
+
+/* A process of a rank.  Its relay is its own if it leads. */
+typedef struct client {
+    int rank, host, heir; /* heir: who is to come in its place; -1: nobody needs to */
+    bool came, dead, joined, done, leads;
+    int way, relay_way; /* to what it joins by; its relay's to the server; -1: none */
+    uint32_t attempts, step;
+    weft__relay relay;
+} client;
+
+static weft__rendezvous_server server;
+static char server_socket; /* only its address counts */
+static client clients[CLIENTS_MOST];
+static int client_count, ranks, hosts;
+static way ways[WAYS_MOST];
+static int way_count;
+static int next_way; /* that the next part of a message goes to; -1: nowhere */
+
+/* ---- ways ---- */
+
+static void append(queue *q, const void *data, size_t bytes)
+{
+    frame *f = malloc(sizeof *f + bytes);
+    if (!f) abort();
+    f->next = NULL;
+    f->bytes = bytes;
+    memcpy(f->data, data, bytes);
+    if (!q->first) q->end = &q->first;
+    *q->end = f;
+    q->end = &f->next;
+}
+
+static frame *take_first(queue *q)
+{
+    frame *f = q->first;
+    if (f) q->first = f->next;
+    return f;
+}
+
+static void drop_all(queue *q)
+{
+    for (frame *f; (f = take_first(q));) free(f);
+}
+
+static int open_way(int to)
+{
+    ways[way_count] = (way){.to = to};
+    return way_count++;
+}
+
+static void end_way(int number)
+{
+    if (number < 0) return;
+    ways[number].ended = true;
+    drop_all(&ways[number].down);
+}
+
+int __real_zmq_send(void *socket, const void *data, size_t bytes, int flags);
+int __real_zmq_msg_send(zmq_msg_t *msg, void *socket, int flags);
+int __wrap_zmq_send(void *socket, const void *data, size_t bytes, int flags);
+int __wrap_zmq_msg_send(zmq_msg_t *msg, void *socket, int flags);
+
+static client *relay_of(const void *socket)
+{
+    for (int i = 0; i < client_count; i++)
+        if (socket == &clients[i].relay || socket == &clients[i].relay_way) return &clients[i];
+    return NULL;
+}
+
+/* The first part: where to.  A server is told that nobody is there, a relay is not. */
+int __wrap_zmq_send(void *socket, const void *data, size_t bytes, int flags)
+{
+    const unsigned char *route = data;
+    if (socket != &server_socket && !relay_of(socket)) return __real_zmq_send(socket, data, bytes, flags);
+    next_way = route[0];
+    if (!ways[next_way].ended) return (int)bytes;
+    next_way = -1;
+    if (socket != &server_socket) return (int)bytes;
+    errno = EHOSTUNREACH;
+    return -1;
+}
+
+int __wrap_zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
+{
+    const client *c = relay_of(socket);
+    size_t bytes = zmq_msg_size(msg);
+    if (socket != &server_socket && !c) return __real_zmq_msg_send(msg, socket, flags);
+    if (c && socket == &c->relay_way)
+        append(&ways[c->relay_way].up, zmq_msg_data(msg), bytes);
+    else if (next_way >= 0)
+        append(&ways[next_way].down, zmq_msg_data(msg), bytes);
+    next_way = -1;
+    zmq_msg_close(msg);
+    zmq_msg_init(msg);
+    return (int)bytes;
+}
+
+/* ---- clients ---- */
+
+static void say(const client *c, enum weft__rendezvous_kind kind, const void *payload, size_t bytes)
+{
+    char all[sizeof(weft__rendezvous_header) + 512];
+    weft__rendezvous_header h = {.magic = WEFT__RENDEZVOUS_MAGIC,
+                                 .version = WEFT__RENDEZVOUS_VERSION,
+                                 .kind = (uint16_t)kind,
+                                 .rank = c->rank,
+                                 .world = ranks,
+                                 .step = kind == WEFT__RENDEZVOUS_JOIN ? c->attempts : c->step,
+                                 .alike = ALIKE};
+    h.client[0] = (uint8_t)(c - clients + 1);
+    memcpy(all, &h, sizeof h);
+    if (bytes) memcpy(all + sizeof h, payload, bytes);
+    append(&ways[c->way].up, all, sizeof h + bytes);
+}
+
+static void fill(char block[BLOCK], int rank, uint32_t step)
+{
+    memset(block, 'a' + rank % 3, ALIKE);
+    memset(block + ALIKE, (int)('A' + (unsigned)rank + step), BLOCK - ALIKE);
+}
+
+static void say_gather(const client *c)
+{
+    char block[BLOCK];
+    fill(block, c->rank, c->step);
+    say(c, WEFT__RENDEZVOUS_GATHER, block, sizeof block);
+}
+
+/* On a fresh way; what it waits for it asks for again. */
+static void introduce(client *c, int to)
+{
+    weft__rendezvous_who who = {.pid = c->rank};
+    snprintf(who.host_id, sizeof who.host_id, "host %d", c->host);
+    c->way = open_way(to);
+    c->attempts++;
+    say(c, WEFT__RENDEZVOUS_JOIN, &who, sizeof who);
+    if (c->joined && !c->done) say_gather(c);
+    if (c->done) say(c, WEFT__RENDEZVOUS_DONE, NULL, 0);
+}
+
+static client *leader_of(int host)
+{
+    for (int i = 0; i < client_count; i++)
+        if (clients[i].leads && !clients[i].dead && clients[i].host == host &&
+            clients[i].relay.phase == WEFT__RELAY_SERVING)
+            return &clients[i];
+    return NULL;
+}
+
+static void lead(client *c)
+{
+    c->leads = true;
+    c->relay_way = open_way(SERVER);
+    c->relay.router = &c->relay;
+    c->relay.upstream = &c->relay_way;
+}
+
+static void come(client *c)
+{
+    client *leader = leader_of(c->host);
+    bool alone = chance_one_in(6);
+    TRACE("client %d comes as rank %d of host %d, %s", (int)(c - clients), c->rank, c->host,
+          alone    ? "alone"
+          : leader ? "by its relay"
+                   : "and leads");
+    c->came = true;
+    if (!alone && !leader) lead(c);
+    introduce(c, alone || !leader ? SERVER : (int)(leader - clients));
+}
+
+static void hear_gathered(client *c, const weft__rendezvous_header *h, const char *payload, size_t bytes)
+{
+    char all[RANKS_MOST * BLOCK], expected[BLOCK];
+    weft__bundle_head head;
+    if (h->step != c->step || c->done) return; /* once more, on a way that it had taken meanwhile */
+    if (!weft__bundle_head_read(payload, bytes, sizeof all, &head) || head.blocks != (uint32_t)ranks ||
+        head.block_bytes != BLOCK || !weft__bundle_read(payload, bytes, &head, all)) {
+        trace_blame("rank %d hears of a gather that is none", c->rank);
+        return;
+    }
+    for (int r = 0; r < ranks; r++) {
+        fill(expected, r, c->step);
+        if (memcmp(all + r * BLOCK, expected, BLOCK) != 0)
+            trace_blame("rank %d hears something else from rank %d in step %u", c->rank, r, c->step);
+    }
+    if (c->step++ < GATHERS) {
+        say_gather(c);
+        return;
+    }
+    c->done = true;
+    say(c, WEFT__RENDEZVOUS_DONE, NULL, 0);
+}
+
+static void hear(client *c, const frame *f)
+{
+    weft__rendezvous_header h;
+    memcpy(&h, f->data, sizeof h);
+    if (h.kind == WEFT__RENDEZVOUS_FAILED)
+        trace_blame("rank %d is told of a failure: %.*s", c->rank, (int)(f->bytes - sizeof h),
+                    f->data + sizeof h);
+    if (h.kind == WEFT__RENDEZVOUS_GATHERED && c->joined)
+        hear_gathered(c, &h, f->data + sizeof h, f->bytes - sizeof h);
+    if (h.kind != WEFT__RENDEZVOUS_JOINED || c->joined) return;
+    c->joined = true;
+    c->step = 1;
+    if (h.rank != c->rank) trace_blame("rank %d is welcomed as rank %d", c->rank, h.rank);
+    say_gather(c);
+}
+
+/* What it takes for silence, or has seen end. */
+static void leave_relay(client *c)
+{
+    TRACE("client %d leaves its relay", (int)(c - clients));
+    end_way(c->way);
+    introduce(c, SERVER);
+}
+
+static void die(client *c)
+{
+    bool heir = server.phase == WEFT__SERVER_JOINING && client_count < CLIENTS_MOST;
+    TRACE("client %d dies", (int)(c - clients));
+    c->dead = true;
+    end_way(c->way);
+    if (c->leads) end_way(c->relay_way);
+    c->heir = heir ? client_count : -1;
+    if (heir)
+        clients[client_count++] =
+            (client){.rank = c->rank, .host = c->host, .heir = -1, .way = -1, .relay_way = -1};
+}
+
+/* ---- what happens ---- */
+
+static void tell_ends(client *leader)
+{
+    for (int i = 0; i < way_count; i++)
+        if (ways[i].to == leader - clients && ways[i].ended && !ways[i].told && !ways[i].up.first) {
+            ways[i].told = true;
+            weft__relay_connection_ended(&leader->relay, i);
+        }
+}
+
+static void deliver_up(int number)
+{
+    way *w = &ways[number];
+    frame *f = take_first(&w->up);
+    if (w->to == SERVER) {
+        weft__rendezvous_member from = {.rank = -1, .route = {(uint8_t)number}, .route_bytes = 1};
+        weft__rendezvous_take(&server, &from, f->data, f->bytes);
+    } else if (!clients[w->to].dead) {
+        weft__relayed from = {.route = {(uint8_t)number}, .route_bytes = 1, .fd = number};
+        zmq_msg_t msg;
+        zmq_msg_init_size(&msg, f->bytes);
+        memcpy(zmq_msg_data(&msg), f->data, f->bytes);
+        tell_ends(&clients[w->to]);
+        from.ended = w->told;
+        weft__relay_up(&clients[w->to].relay, &from, &msg);
+    }
+    free(f);
+}
+
+static void deliver_down(int number)
+{
+    frame *f = take_first(&ways[number].down);
+    for (int i = 0; i < client_count; i++) {
+        zmq_msg_t msg;
+        if (clients[i].dead) continue;
+        if (clients[i].way == number) hear(&clients[i], f);
+        if (!clients[i].leads || clients[i].relay_way != number) continue;
+        zmq_msg_init_size(&msg, f->bytes);
+        memcpy(zmq_msg_data(&msg), f->data, f->bytes);
+        weft__relay_down(&clients[i].relay, &msg);
+    }
+    free(f);
+}
+
+/* Whether a way of a dead client, or of its relay, still says something to the server. */
+static bool is_heard_of(const client *c)
+{
+    const way *w = &ways[c->way];
+    const client *leader = w->to == SERVER ? NULL : &clients[w->to];
+    if (w->up.first || (c->leads && ways[c->relay_way].up.first)) return true;
+    return leader && (leader->dead ? ways[leader->relay_way].up.first != NULL
+                                   : !w->told || leader->relay.some_ended || leader->relay.words.count ||
+                                         ways[leader->relay_way].up.first);
+}
+
+static bool may_come(int number)
+{
+    if (clients[number].came || clients[number].dead) return false;
+    for (int i = 0; i < client_count; i++)
+        if (clients[i].heir == number && is_heard_of(&clients[i])) return false;
+    return true;
+}
+
+/* One thing that can happen, from a place that is drawn.  False: nothing can. */
+static bool happen(void)
+{
+    int begin = chance_below(way_count + 1);
+    if (chance_one_in(4))
+        for (int k = 0, i = chance_below(client_count); k < client_count; k++, i = (i + 1) % client_count) {
+            client *c = &clients[i];
+            if (may_come(i) && way_count < WAYS_MOST - 2) {
+                come(c);
+                return true;
+            }
+            if (c->leads && !c->dead && (c->relay.parts || c->relay.words.count || c->relay.some_ended) &&
+                chance_one_in(3)) {
+                weft__relay_settle(&c->relay, WEFT__NEVER - 1);
+                return true;
+            }
+        }
+    for (int k = 0; k < way_count; k++) {
+        int i = (begin + k) % way_count;
+        if (ways[i].up.first && (!ways[i].down.first || chance_one_in(2))) {
+            deliver_up(i);
+            return true;
+        }
+        if (ways[i].down.first) {
+            deliver_down(i);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What is noticed when nothing else happens: ends of connections, timers. */
+static bool notice(void)
+{
+    bool some = false;
+    for (int i = 0; i < client_count; i++) {
+        client *c = &clients[i];
+        if (c->dead) continue;
+        if (c->came && ways[c->way].to != SERVER && way_count < WAYS_MOST &&
+            (clients[ways[c->way].to].dead || clients[ways[c->way].to].relay.phase == WEFT__RELAY_LOST)) {
+            leave_relay(c);
+            some = true;
+        }
+        if (!c->leads) continue;
+        tell_ends(c);
+        some = some || c->relay.some_ended || c->relay.parts || c->relay.words.count;
+        weft__relay_settle(&c->relay, WEFT__NEVER - 1);
+    }
+    for (int i = 0; i < client_count && !some; i++) some = may_come(i);
+    return some;
+}
+
+static void run(int deaths)
+{
+    for (int idle = 0; idle < 100;) {
+        client *c = &clients[chance_below(client_count)];
+        if (deaths && chance_one_in(20) && c->came && !c->dead && c != &clients[0]) {
+            die(c);
+            deaths--;
+        }
+        if (chance_one_in(40) && c->came && !c->dead && ways[c->way].to != SERVER &&
+            way_count < WAYS_MOST - 20)
+            leave_relay(c);
+        if (happen() || notice()) {
+            idle = 0;
+            continue;
+        }
+        idle++;
+    }
+}
+
+/* ---- what must hold ---- */
+
+static void check(void)
+{
+    bool some_missing = false;
+    if (server.phase != WEFT__SERVER_COMPLETE) {
+        trace_blame("all came, and the server is in phase %d: %s", (int)server.phase, server.sentence);
+        return;
+    }
+    for (int r = 0; r < ranks; r++) {
+        const client *c = &clients[server.members[r].id[0] - 1];
+        if (c->rank != r) trace_blame("rank %d is taken for rank %d", c->rank, r);
+        if (c->dead && !server.members[r].done) some_missing = true;
+    }
+    for (int i = 0; i < client_count; i++) {
+        const client *c = &clients[i];
+        const weft__rendezvous_member *m = &server.members[c->rank];
+        if (c->dead) continue;
+        if (m->id[0] != i + 1) { /* its forerunner died when all had come */
+            if (!clients[m->id[0] - 1].dead) trace_blame("client %d is not in the job, and its rank is", i);
+            continue;
+        }
+        if (!c->joined) trace_blame("rank %d is never welcomed", c->rank);
+        if (!some_missing && !c->done) trace_blame("rank %d waits for ever in step %u", c->rank, c->step);
+        if (some_missing && !c->done && !m->block)
+            trace_blame("rank %d is taken for missing in step %d", c->rank, server.step);
+    }
+}
+
+void play_join(void)
+{
+    memset(&server, 0, sizeof server);
+    memset(clients, 0, sizeof clients);
+    weft__rendezvous_begin(&server);
+    server.router = &server_socket;
+    memset(server.nonce, 1, sizeof server.nonce);
+    ranks = 2 + chance_below(RANKS_MOST - 1);
+    hosts = 1 + chance_below(ranks);
+    client_count = ranks;
+    way_count = 0;
+    for (int i = 0; i < ranks; i++)
+        clients[i] = (client){.rank = i, .host = chance_below(hosts), .heir = -1, .way = -1, .relay_way = -1};
+    run(chance_one_in(2) ? chance_below(4) : 0);
+    check();
+    for (int i = 0; i < client_count; i++) weft__relay_forget(&clients[i].relay);
+    for (int i = 0; i < way_count; i++) {
+        drop_all(&ways[i].up);
+        drop_all(&ways[i].down);
+    }
+    weft__rendezvous_forget(&server);
+}
