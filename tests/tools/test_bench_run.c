@@ -10,7 +10,7 @@
 #include <cmocka.h>
 // clang-format on
 
-enum { RANKS_MAX = 5, BYTES = 40000 };
+enum { RANKS_MAX = 5, BYTES = 10000 };
 
 struct ranks {
     int n;
