@@ -145,6 +145,7 @@ struct weft_group {
     weft__deferred_agree deferred;        /* engine: that may come after their operation */
     struct weft__plan *plans;             /* engine */
     int plan_count;
+    size_t idle_tmp; /* engine: bytes beside the program's buffers that what is kept of plans has */
     struct weft__device_comm
         *device_comms[WEFT__MEMORIES]; /* engine: its communicators, once they are needed (device_comm.c) */
     weft__list line; /* engine: tickets that wait for those before them in the group (device/line.h) */

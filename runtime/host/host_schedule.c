@@ -2,7 +2,8 @@
  *
  * Steps whose predecessors are done stand in a queue; messages are issued from it at once, copies and
  * reductions of more than a chunk are worked off chunk by chunk in later passes.  A group keeps the schedules
- * it has run, and their records, for the next operation of the same shape.
+ * it has run, and their records, for the next operation of the same shape; of the room that these need beside the
+ * program's buffers no more than IDLE_TMP_BYTES, or what the last one needed.
  *
  * Failing: the first error of a step breaks the group; stopping takes back every message, after which nothing
  * touches a buffer. */
@@ -20,6 +21,7 @@
 
 #define CHUNK_BYTES     ((size_t)256 * 1024)
 #define HUGE_PAGE_BYTES ((size_t)2 * 1024 * 1024)
+#define IDLE_TMP_BYTES  ((size_t)64 * 1024 * 1024)
 
 typedef struct weft__run weft__run;
 
@@ -39,7 +41,7 @@ struct weft__run {
     weft_request *req;
     struct weft__plan *plan; /* NULL: the schedule is this run's own */
     weft__schedule *schedule;
-    char *tmp;
+    char *tmp;          /* NULL too where an idle run gave it up */
     int *waits, *queue; /* predecessors left; steps that are ready */
     int head, tail, remaining;
     size_t done; /* elements of the step at the head that are done */
@@ -51,6 +53,7 @@ struct weft__run {
 };
 
 typedef struct weft__plan {
+    weft_group *group;
     weft__signature signature;
     bool in_place, repeats;
     int running;   /* runs of it that are not idle */
@@ -58,6 +61,15 @@ typedef struct weft__plan {
     weft__schedule *schedule;
     weft__run *idle;
 } weft__plan;
+
+/* Idle runs alone do: it is made again when the run is taken. */
+static void give_up_tmp(weft__run *run)
+{
+    if (!run->tmp) return;
+    run->plan->group->idle_tmp -= run->schedule->tmp_bytes;
+    free(run->tmp);
+    run->tmp = NULL;
+}
 
 static void run_free(weft__run *run)
 {
@@ -72,6 +84,7 @@ static void plan_empty(weft__plan *plan)
     while (plan->idle) {
         weft__run *run = plan->idle;
         plan->idle = run->next;
+        give_up_tmp(run);
         run_free(run);
     }
     weft__schedule_free(plan->schedule);
@@ -148,17 +161,26 @@ static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__s
     if (req->continuation && req->op.memory == WEFT_MEMORY_HOST) return NULL; /* done once */
     weft__plan *plan = place_for_plan(group);
     if (plan)
-        *plan = (weft__plan){.signature = signature,
+        *plan = (weft__plan){.group = group,
+                             .signature = signature,
                              .in_place = req->host_op->in == req->host_op->out,
                              .repeats = req->host_op->repeats,
                              .schedule = s};
     return plan;
 }
 
+/* NULL: no memory. */
 static weft__run *take_idle(weft__plan *plan)
 {
     weft__run *run = plan->idle;
+    size_t bytes = plan->schedule->tmp_bytes;
     if (!run) return run_new(plan->schedule, plan);
+    if (run->tmp) {
+        plan->group->idle_tmp -= bytes;
+    } else if (bytes) {
+        run->tmp = tmp_new(bytes);
+        if (!run->tmp) return NULL;
+    }
     plan->idle = run->next;
     return run;
 }
@@ -187,6 +209,24 @@ static weft__run *take_run(weft_request *req, weft__signature signature)
     return run;
 }
 
+/* The one with TMP whose plan nobody has used for longest, but for `last`. */
+static weft__run *longest_idle(const weft_group *group, const weft__run *last)
+{
+    weft__run *longest = NULL;
+    for (int i = 0; i < group->plan_count; i++)
+        for (weft__run *run = group->plans[i].idle; run; run = run->next)
+            if (run->tmp && run != last && (!longest || run->plan->used < longest->plan->used)) longest = run;
+    return longest;
+}
+
+static void keep_tmp(weft__run *run)
+{
+    weft_group *group = run->plan->group;
+    weft__run *other;
+    group->idle_tmp += run->schedule->tmp_bytes;
+    while (group->idle_tmp > IDLE_TMP_BYTES && (other = longest_idle(group, run))) give_up_tmp(other);
+}
+
 static void give_run(weft__run *run)
 {
     weft__list_remove(&run->work);
@@ -198,6 +238,7 @@ static void give_run(weft__run *run)
     run->plan->running--;
     run->next = run->plan->idle;
     run->plan->idle = run;
+    if (run->tmp) keep_tmp(run);
 }
 
 static char *at(const weft__run *run, weft__place place)

@@ -106,11 +106,29 @@ static void groups(job_rank *me)
     has_no_more_than(&warm);
 }
 
+/* Operations of many lengths: each has room of its own beside the program's buffers, half as long as what it moves. */
+static void lengths(job_rank *me)
+{
+    enum { LENGTHS = 12, BYTES = 32 << 20, KEPT = 96 << 20 };
+    int32_t *sums = malloc(BYTES);
+    int64_t before;
+    CHECK(sums);
+    for (size_t i = 0; i < BYTES / 4; i++) sums[i] = me->rank;
+    before = rss_bytes();
+    for (int i = 0; i < LENGTHS; i++)
+        CHECK_OK(weft_all_reduce(me->world, sums, sums, BYTES / 4 - (size_t)i * 1000, WEFT_INT32, WEFT_SUM,
+                                 NULL, NULL));
+    CHECK_INT(sums[0], 3 * 177147);
+    CHECK(JOB_SANITIZED || getenv("JOB_MPIRUN") || rss_bytes() <= before + KEPT);
+    free(sums);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("cycles", .ranks = 2, .body = cycles, .bare = true, .processes = true),
         JOB_TEST("groups", .ranks = 3, .body = groups, .processes = true),
+        JOB_TEST("lengths", .ranks = 3, .body = lengths, .processes = true),
     };
     /* MPICH 5 over UCX notes each munmap of its process, in 144 B, until something long is next sent: a program of MPI
      * alone that maps and unmaps 20,000 times keeps 2.8 MiB.  Here that is every thread's stack. */
