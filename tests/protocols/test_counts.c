@@ -3,7 +3,8 @@
  * tests/fault/test_slopes.c counts the same of real processes, up to 64.  Here each rank is the library's own context
  * over simulated wires, and a host of its own, where each of them costs most.  No deadline passes while messages are on
  * their way, so nothing is said twice, and the numbers are the same every time.  What ranks send as data is not
- * counted; how they join is, of processes, in tests/unit/test_relay.c.
+ * counted, nor goodbyes and their answers, which go the way of data; how they join is, of processes, in
+ * tests/unit/test_relay.c.
  *
  * The bounds hold for every size alike: what a rank has to do does not grow, but that one tells all the others
  * of a group, who is late, a break, a death or the end; and before goodbyes each rank has words for the 2 log2 P
