@@ -462,12 +462,13 @@ static void lose_device(weft_context *ctx, weft__module *module, const char *why
 }
 
 /* A request is given up: is it because the progress thread does not come back?  That may be in another module
- * than the request's.  Either it has come back or it is given up, never both. */
+ * than the request's.  Not stuck is who has told of a work since, or waits with one for the engine, which this thread
+ * has.  Either it has come back or it is given up, never both. */
 static void look_after_thread(weft_context *ctx)
 {
-    int64_t since = atomic_load(&ctx->blocked_since), now = weft__now_ns();
+    int64_t since = atomic_load(&ctx->blocked_since), told = atomic_load(&ctx->told_ns), now = weft__now_ns();
     char text[128];
-    if (!since || now - since < STUCK_NS) return;
+    if (!since || now - (told > since ? told : since) < STUCK_NS) return;
     if (!atomic_compare_exchange_strong(&ctx->blocked_since, &since, 0)) return;
     snprintf(text, sizeof text, "a call on it has not returned for %.1f s", (double)(now - since) / 1e9);
     lose_device(ctx, &ctx->modules[atomic_load(&ctx->blocked_in)], text);

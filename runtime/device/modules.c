@@ -91,12 +91,12 @@ static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
     return back;
 }
 
-static WEFT__THREAD_WORD int64_t *inside_since; /* the progress thread's, while it is inside a module */
+static WEFT__THREAD_WORD bool inside; /* the progress thread's: it is inside a module */
 
-/* One call of a module may begin or end thousands of works: as long as it tells of them it is not stuck. */
-static void not_stuck(weft_context *ctx)
+/* One call of a module may begin or end thousands of works: as long as it tells of them it is not stuck (device.c). */
+static void tells(weft_context *ctx, int64_t ns)
 {
-    if (inside_since) is_back(ctx, inside_since, weft__now_ns());
+    if (inside) atomic_store(&ctx->told_ns, ns);
 }
 
 static void modules_finish(weft_backend_work *work, weft_status status, const char *sentence)
@@ -107,7 +107,7 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     weft_context *ctx = req->ctx;
     bool entered;
     _Atomic int *count;
-    not_stuck(ctx);
+    tells(ctx, WEFT__NEVER); /* who has the engine may be giving up a thousand works */
     entered = weft__engine_enter(ctx);
     count = req->abandoned ? &ctx->device_left : &ctx->device_pending;
     weft__program_went(d);
@@ -117,6 +117,7 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     weft__device_told(d, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
     weft__engine_leave(ctx, entered);
     weft__request_unref(req);
+    tells(ctx, weft__now_ns());
     atomic_fetch_sub(count, 1);
     atomic_fetch_sub(&module->pending, 1); /* last: whoever ends the context waits for this alone */
 }
@@ -124,7 +125,7 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
 static void issued(weft_backend_work *work)
 {
     const weft__device *d = work->owner;
-    not_stuck(d->req->ctx);
+    tells(d->req->ctx, weft__now_ns());
     weft__program_went(work->owner);
     weft__device_told(work->owner, WEFT__PHASE_RUNNING);
 }
@@ -581,9 +582,9 @@ static int progress(weft_context *ctx, weft__module *module, bool idle)
     atomic_store(&ctx->blocked_in, (int)weft__module_memory(ctx, module));
     atomic_store(&ctx->blocked_since, since);
     weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)since);
-    inside_since = &since;
+    inside = true;
     n = serve(ctx, module, node, &since);
-    inside_since = NULL;
+    inside = false;
     return n;
 }
 
