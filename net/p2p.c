@@ -78,6 +78,7 @@ weft_status weft__p2p_open(int me, int world, size_t eager_bytes, weft__p2p_even
     p2p->sink.arrived = weft__p2p_arrived;
     p2p->sink.lost = weft__p2p_lost;
     p2p->sink.connected = weft__p2p_connected;
+    p2p->sink.let_go = weft__p2p_goes_astray;
     p2p->peers = calloc((size_t)world, sizeof *p2p->peers);
     if (!p2p->peers || !weft__slab_init(&p2p->sends, sizeof(weft__send), WEFT__SENDS_MAX) ||
         !weft__slab_init(&p2p->recvs, sizeof(weft__recv), WEFT__SENDS_MAX)) {

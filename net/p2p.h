@@ -76,6 +76,8 @@ struct weft__p2p_events {
     void (*lost)(weft__p2p_events *events, int peer, const char *why);                     /* vanished */
     void (*connected)(weft__p2p_events *events,
                       int peer); /* a connection to it is there; NULL: nobody asks */
+    void (*let_go)(weft__p2p_events *events, int peer,
+                   const char *why); /* as lost, but it lives and begins anew (transport.h) */
 };
 
 /* eager_bytes: the longest message that goes unasked. */
@@ -171,6 +173,12 @@ void weft__p2p_ended(weft__p2p *p2p, int peer);
 /* Peer is gone: its receives and sends end in ERR_PEER; what had already arrived from it can still be
  * received. */
 void weft__p2p_drop(weft__p2p *p2p, int peer);
+/* As drop, of a peer that lives, and may not have had what was sent to it last: sends of that end in ERR_PEER too. */
+void weft__p2p_part(weft__p2p *p2p, int peer);
+/* It was dropped, and lives: its next connection, of which `connected` tells, begins anew, and it is not gone from then
+ * on.  `lost` may tell once more that there is none.  False: its transport makes none. */
+bool weft__p2p_begin_anew(weft__p2p *p2p, int peer);
+uint32_t weft__p2p_course(const weft__p2p *p2p, int peer); /* how often it did (transport.h) */
 
 int weft__p2p_poll(weft__p2p *p2p);        /* returns how much was done */
 void weft__p2p_hurry(weft__p2p *p2p);      /* before nobody polls for a while: what was to go later goes */

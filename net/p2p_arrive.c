@@ -471,17 +471,12 @@ void weft__p2p_lost(weft__sink *sink, int peer, const char *why)
 {
     weft__p2p *p2p = WEFT__OWNER(sink, weft__p2p, sink);
     weft__peer_box *box = &p2p->peers[peer];
-    if (box->gone) return;
+    if (box->gone && !box->astray) return;
+    box->astray = false;
     if (p2p->leaving_all)
         weft__p2p_drop(p2p, peer);
     else
         p2p->events->lost(p2p->events, peer, why);
-}
-
-void weft__p2p_connected(weft__sink *sink, int peer)
-{
-    weft__p2p *p2p = WEFT__OWNER(sink, weft__p2p, sink);
-    if (p2p->events->connected) p2p->events->connected(p2p->events, peer);
 }
 
 void weft__p2p_peek(weft__p2p *p2p, uint64_t group, uint64_t sequence,
@@ -534,14 +529,25 @@ void weft__p2p_ended(weft__p2p *p2p, int peer)
         box->route->drop(box->route, peer);
 }
 
-void weft__p2p_drop(weft__p2p *p2p, int peer)
+static void drop_route(const weft__peer_box *box, int peer, bool lives)
+{
+    if (!box->route) return;
+    if (lives && box->route->drop_living)
+        box->route->drop_living(box->route, peer);
+    else
+        box->route->drop(box->route, peer);
+}
+
+static void drop_peer(weft__p2p *p2p, int peer, bool lives)
 {
     weft__peer_box *box = &p2p->peers[peer];
     weft__list ended;
+    if (box->astray) drop_route(box, peer, lives);
+    box->astray = false;
     if (box->gone || box->dropping) return;
     box->dropping = true;
     /* What had arrived before the end still counts; the transport hands it over now. */
-    if (box->route && !box->said_bye) box->route->drop(box->route, peer);
+    if (!box->said_bye) drop_route(box, peer, lives);
     box->gone = true;
     box->into = NULL;
     if (box->unexpected) { /* its payload will not be complete any more */
@@ -564,4 +570,14 @@ void weft__p2p_drop(weft__p2p *p2p, int peer)
     /* A completion may cancel other receives, also of this list: always take the first. */
     while (!weft__list_empty(&ended))
         weft__p2p_finish_recv(p2p, WEFT__LIST_ENTRY(ended.next, weft__recv, link), WEFT_ERR_PEER);
+}
+
+void weft__p2p_drop(weft__p2p *p2p, int peer)
+{
+    drop_peer(p2p, peer, false);
+}
+
+void weft__p2p_part(weft__p2p *p2p, int peer)
+{
+    drop_peer(p2p, peer, true);
 }

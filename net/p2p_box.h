@@ -83,6 +83,7 @@ typedef struct weft__peer_box {
     weft__transport *route;
     const char *route_name; /* its transport's, "self", or "none" */
     bool gone;              /* died or left: nothing more will come or go */
+    bool astray;            /* and yet lives: a connection that begins anew is being made */
     bool dropping;          /* being made so: its transport may still hand over what had arrived */
     bool said_bye, bye_awaited, bye_taken;
     bool heard;          /* something came from it: then it knows of us, and would say goodbye */
@@ -236,4 +237,5 @@ static inline weft__recv_result weft__p2p_result(int peer, const weft__frame *fr
                                .number = apart ? frame->signature[0] : 0};
 }
 void weft__p2p_connected(weft__sink *sink, int peer);
+void weft__p2p_goes_astray(weft__sink *sink, int peer, const char *why);
 #endif

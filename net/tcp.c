@@ -2,7 +2,8 @@
  *
  * A frame that is sent waits in its peer's queue; the first one makes this rank dial.  Once a connection
  * stands (tcp_link.c) frames flow, urgent ones before bulk.  A peer goes through its states so: IDLE -> DIALLING
- * -> UP <-> MENDING, and from each to GONE.  A connection that ends is mended (tcp_mend.c).  Whatever ends the
+ * -> UP <-> MENDING, and from each to GONE; where the runtime knows that it lives, GONE -> ASTRAY -> UP or GONE.  A
+ * connection that ends is mended (tcp_mend.c).  Whatever ends the
  * peer (refused, not mended in time, nonsense received) goes through weft__tcp_lose, which tells the sink once
  * and gives every queued frame back with ERR_PEER.  A
  * connection from outside the job ends alone and touches no peer. */
@@ -53,7 +54,8 @@ static const uint8_t peer_follows[] = {
     [WEFT__TCP_DIALLING] = WEFT__MAY_BECOME(WEFT__TCP_UP) | WEFT__MAY_BECOME(WEFT__TCP_GONE),
     [WEFT__TCP_UP] = WEFT__MAY_BECOME(WEFT__TCP_MENDING) | WEFT__MAY_BECOME(WEFT__TCP_GONE),
     [WEFT__TCP_MENDING] = WEFT__MAY_BECOME(WEFT__TCP_UP) | WEFT__MAY_BECOME(WEFT__TCP_GONE),
-    [WEFT__TCP_GONE] = 0};
+    [WEFT__TCP_ASTRAY] = WEFT__MAY_BECOME(WEFT__TCP_UP) | WEFT__MAY_BECOME(WEFT__TCP_GONE),
+    [WEFT__TCP_GONE] = WEFT__MAY_BECOME(WEFT__TCP_ASTRAY)};
 
 /* The one place that stores a peer's state.  The transport is the engine's: no order of memory is needed. */
 void weft__tcp_peer_to(weft__tcp_peer *peer, weft__tcp_state to)
@@ -104,19 +106,56 @@ static void close_peer(weft__tcp_peer *peer)
     if (peer->link) weft__tcp_link_end(peer->link);
 }
 
+/* The cause first, so that whoever is told of a failed frame can know it. */
+static void end_peer(weft__tcp_peer *peer, void (*tell)(weft__sink *sink, int peer, const char *why),
+                     const char *why)
+{
+    close_peer(peer);
+    tell(peer->tcp->transport.sink, peer->rank, why);
+    give_back(peer, WEFT_ERR_PEER, WEFT_ERR_PEER);
+}
+
 void weft__tcp_lose(weft__tcp_peer *peer, const char *format, ...)
 {
-    weft__sink *sink = peer->tcp->transport.sink;
     char why[WEFT__SENTENCE_BYTES];
     va_list args;
     if (peer->state == WEFT__TCP_GONE) return;
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    close_peer(peer);
-    /* The cause first, so that whoever is told of a failed frame can know it. */
-    sink->lost(sink, peer->rank, why);
-    give_back(peer, WEFT_ERR_PEER, WEFT_ERR_PEER);
+    end_peer(peer, peer->tcp->transport.sink->lost, why);
+}
+
+/* ---- one that lives ---- */
+
+static void tcp_begin_anew(weft__transport *t, int rank)
+{
+    weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
+    if (peer->state != WEFT__TCP_GONE) return;
+    if (peer->link) weft__tcp_link_end(peer->link); /* it was dropped from inside of its reading */
+    weft__tcp_peer_to(peer, WEFT__TCP_ASTRAY);
+    peer->course++;
+    peer->in = (weft__tcp_arriving){0};
+    peer->taken = peer->moved_then = 0;
+    peer->untold = peer->untold_bytes = peer->links = peer->fruitless = 0;
+    peer->broken_ns = 0;
+    peer->met = false;
+    weft__tcp_dial_begin(peer, "it was unreachable for a while");
+}
+
+static uint32_t tcp_course(const weft__transport *t, int rank)
+{
+    return peer_of(tcp_of(t), rank)->course;
+}
+
+bool weft__tcp_follow(weft__tcp_peer *peer, uint32_t course)
+{
+    weft__sink *sink = peer->tcp->transport.sink;
+    if (peer->state != WEFT__TCP_ASTRAY && peer->state != WEFT__TCP_GONE)
+        end_peer(peer, sink->let_go ? sink->let_go : sink->lost,
+                 "was unreachable: it could not reach this rank for a while, and begins anew");
+    if (peer->state == WEFT__TCP_ASTRAY) peer->course = course;
+    return peer->state == WEFT__TCP_ASTRAY;
 }
 
 /* ---- slots ---- */
@@ -130,7 +169,7 @@ static void tcp_send(weft__transport *t, int rank, weft__outgoing *out)
     out->numbered = false;
     out->peer = rank;
     weft__list_init(&out->link);
-    if (peer->state == WEFT__TCP_GONE) {
+    if (peer->state == WEFT__TCP_GONE || peer->state == WEFT__TCP_ASTRAY) {
         out->sent(out, WEFT_ERR_PEER);
         return;
     }
@@ -277,15 +316,24 @@ static bool tcp_flushed(const weft__transport *t, int rank)
            !(peer->link && weft__tcp_sealed_waits(peer->link->sealed));
 }
 
-static void tcp_drop(weft__transport *t, int rank)
+static void drop_peer(weft__tcp_peer *peer, weft_status written)
 {
-    weft__tcp_peer *peer = peer_of(tcp_of(t), rank);
     if (peer->state == WEFT__TCP_GONE) return;
     weft__tcp_peer_to(peer, WEFT__TCP_GONE);
     weft__tcp_lazy_no_more(peer);
     weft__tcp_dial_end(peer);
     if (peer->link) weft__tcp_link_drop(peer->link);
-    give_back(peer, WEFT_ERR_PEER, WEFT_OK);
+    give_back(peer, WEFT_ERR_PEER, written);
+}
+
+static void tcp_drop(weft__transport *t, int rank)
+{
+    drop_peer(peer_of(tcp_of(t), rank), WEFT_OK);
+}
+
+static void tcp_drop_living(weft__transport *t, int rank)
+{
+    drop_peer(peer_of(tcp_of(t), rank), WEFT_ERR_PEER);
 }
 
 static void close_polled(weft__tcp *tcp, weft__polled *w)
@@ -513,6 +561,9 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                                           .recheck = tcp_recheck,
                                           .flushed = tcp_flushed,
                                           .drop = tcp_drop,
+                                          .drop_living = tcp_drop_living,
+                                          .begin_anew = tcp_begin_anew,
+                                          .course = tcp_course,
                                           .close = tcp_close,
                                           .hearing = &weft__tcp_hearing};
     size_t bytes = sizeof(weft__tcp) + (size_t)world * sizeof(weft__tcp_peer);

@@ -69,9 +69,11 @@ static void turn_away(weft__tcp_guest *guest, const char *why)
 static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer,
                                const weft__tcp_standing *theirs)
 {
+    if (theirs->course < peer->course && peer->state != WEFT__TCP_GONE) return WEFT__TCP_BEHIND;
     switch (peer->state) {
     case WEFT__TCP_IDLE: return WEFT__TCP_TAKEN;
     case WEFT__TCP_DIALLING:
+    case WEFT__TCP_ASTRAY:
     case WEFT__TCP_MENDING: return peer->rank < tcp->me ? WEFT__TCP_TAKEN : WEFT__TCP_CROSSED;
     case WEFT__TCP_UP:
         if (weft__tcp_is_newer(peer, theirs)) return WEFT__TCP_TAKEN;
@@ -85,10 +87,13 @@ static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer,
 static weft__tcp_link *take_member(weft__tcp_guest *guest, weft__tcp_peer *peer)
 {
     weft__tcp_standing mine = {0};
-    weft__tcp_verdict verdict = judge(guest->tcp, peer, &guest->standing);
+    weft__tcp_verdict verdict;
     weft__tcp_link *link = NULL;
     weft__tcp_judgement told;
     size_t done = 0;
+    if (guest->standing.course > peer->course) (void)weft__tcp_follow(peer, guest->standing.course);
+    mine.course = peer->course;
+    verdict = judge(guest->tcp, peer, &guest->standing);
     if (verdict == WEFT__TCP_TAKEN) {
         link = weft__tcp_link_new(peer);
         if (!link) {

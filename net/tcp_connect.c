@@ -11,6 +11,8 @@
  *               nothing is left then that would tell: so it is dialled again now and then, which is refused
  *               where it is gone, and answered with CROSSED as long as it is at it
  *
+ * One that was let go of and lives (ASTRAY) is tried for ever, each second or so, until the runtime drops it.
+ *
  * A member listens from before it joins until it leaves, so a refused address means that it is gone.  One that
  * cannot be reached may be so for a moment: it is tried some times; a connection that broke is tried again until
  * WEFT_RECONNECT_MS are over, whatever goes wrong, or its host is lost (hearing.h).  A member may be slow: stopped, or
@@ -35,8 +37,9 @@
 
 #define PAUSE_MIN_MS  10
 #define PAUSE_MAX_MS  1000
-#define PAUSE_MEND_MS 100 /* the longest, where a connection broke */
-#define AWAIT_MS      200 /* for the other's connection, before it is dialled again */
+#define PAUSE_MEND_MS 100  /* the longest, where a connection broke */
+#define ASTRAY_MS     2000 /* of one attempt at somebody who was let go of, until his kernel has answered */
+#define AWAIT_MS      200  /* for the other's connection, before it is dialled again */
 #define UNPROVEN_MOST \
     3 /* attempts at somebody who does not prove what a member can: bytes may change on their way */
 
@@ -124,7 +127,10 @@ static void lose(weft__tcp_peer *peer, const char *what, int error)
     const weft__tcp_dial *dial = peer->dial;
     char text[WEFT__TCP_TEXT], why[128];
     weft__tcp_address_text(&peer->address, text);
-    if (dial && dial->mend_until_ns && error == ECONNREFUSED) /* that it has died is said by how it broke */
+    if (dial && peer->state == WEFT__TCP_ASTRAY && error == ECONNREFUSED)
+        weft__tcp_lose(peer, "%s, and its host refuses connections to it", dial->broke);
+    else if (dial && dial->mend_until_ns &&
+             error == ECONNREFUSED) /* that it has died is said by how it broke */
         weft__tcp_lose(peer, "%s", dial->broke);
     else if (dial && dial->mend_until_ns)
         weft__tcp_lose(peer, "%s; at %s it %s%s%s", dial->broke, text, what, error ? ": " : "",
@@ -138,6 +144,7 @@ static void lose(weft__tcp_peer *peer, const char *what, int error)
 
 static bool is_last(const weft__tcp_dial *dial, int64_t now_ns)
 {
+    if (dial->peer->state == WEFT__TCP_ASTRAY) return false;
     return dial->mend_until_ns ? now_ns >= dial->mend_until_ns : dial->attempts >= WEFT__TCP_DIALS;
 }
 
@@ -152,9 +159,14 @@ static void begin_time_anew(weft__tcp_dial *dial, int64_t now_ns)
     dial->mend_until_ns = now_ns + all_ns;
 }
 
+static int64_t longest_pause_ms(const weft__tcp_dial *dial)
+{
+    return dial->mend_until_ns && dial->peer->state != WEFT__TCP_ASTRAY ? PAUSE_MEND_MS : PAUSE_MAX_MS;
+}
+
 static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
 {
-    const int64_t now = weft__now_ns(), longest = dial->mend_until_ns ? PAUSE_MEND_MS : PAUSE_MAX_MS;
+    const int64_t now = weft__now_ns(), longest = longest_pause_ms(dial);
     int64_t pause_ms = dial->attempts < 8 ? PAUSE_MIN_MS << (dial->attempts - 1) : longest;
     close_attempt(dial);
     begin_time_anew(dial, now);
@@ -165,6 +177,15 @@ static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
     if (pause_ms > longest) pause_ms = longest;
     dial_to(dial, PAUSED);
     limit(dial, now + pause_ms * WEFT__MS);
+}
+
+/* What ends the peer, unless it was let go of and lives: that one is tried again. */
+static void give_up(weft__tcp_dial *dial, const char *what, int error)
+{
+    if (dial->peer->state == WEFT__TCP_ASTRAY)
+        pause_dial(dial, what, error);
+    else
+        lose(dial->peer, what, error);
 }
 
 /* A router may say so of a link that is down for a moment. */
@@ -193,6 +214,17 @@ static void unproven(weft__tcp_dial *dial)
         lose(dial->peer, proves_not, 0);
 }
 
+/* The two are at different courses: whoever is behind lets go of its own, and this end dials again.  It may itself have
+ * gone on since it told where it stands. */
+static void agree_on_course(weft__tcp_dial *dial, uint32_t theirs)
+{
+    weft__tcp_peer *peer = dial->peer;
+    const bool follows = theirs > peer->course;
+    const bool is_other = follows && peer->state != WEFT__TCP_ASTRAY; /* it is another dial by then */
+    if (follows) (void)weft__tcp_follow(peer, theirs);
+    if (!is_other) pause_dial(dial, "begins anew", 0);
+}
+
 static void judged(weft__tcp_dial *dial)
 {
     weft__tcp_peer *peer = dial->peer;
@@ -202,6 +234,8 @@ static void judged(weft__tcp_dial *dial)
     uint8_t verdict;
     if (!weft__tcp_verdict_take(&dial->handshake, &dial->judgement, &verdict, &theirs)) {
         unproven(dial);
+    } else if (verdict == WEFT__TCP_BEHIND || (verdict == WEFT__TCP_TAKEN && theirs.course != peer->course)) {
+        agree_on_course(dial, theirs.course);
     } else if (verdict == WEFT__TCP_TAKEN) {
         link = weft__tcp_link_new(peer);
         if (!link) {
@@ -344,7 +378,7 @@ static void attempt(weft__tcp_dial *dial)
     if (weft__poller_add(peer->tcp->poller, &dial->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         close(fd);
         dial->polled.fd = -1;
-        lose(peer, weft_last_error(), 0);
+        give_up(dial, weft_last_error(), 0);
         return;
     }
     dial_to(dial, GREETING);
@@ -352,9 +386,10 @@ static void attempt(weft__tcp_dial *dial)
     /* Fresh for every attempt: a key is used once. */
     weft__tcp_hello_make(&dial->handshake, peer->tcp->keys, peer->tcp->me, peer->rank, peer->wire,
                          &dial->hello);
-    limit(dial, dial->mend_until_ns      ? dial->mend_until_ns
-                : dial->crossed_until_ns ? dial->crossed_until_ns
-                                         : patience_ns());
+    limit(dial, peer->state == WEFT__TCP_ASTRAY ? dial->began_ns + ASTRAY_MS * WEFT__MS
+                : dial->mend_until_ns           ? dial->mend_until_ns
+                : dial->crossed_until_ns        ? dial->crossed_until_ns
+                                                : patience_ns());
 }
 
 void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why)
@@ -398,14 +433,15 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
     weft__tcp_dial *dial;
     while ((dial = find_due(tcp, now_ns))) {
         if (dial->crossed_until_ns && now_ns >= dial->crossed_until_ns) {
-            lose(dial->peer, "kept its own connection and never finished it", 0);
+            dial->crossed_until_ns = 0;
+            give_up(dial, "kept its own connection and never finished it", 0);
         } else if (dial->step == PAUSED || dial->step == AWAITING) {
             if (dial->step == AWAITING) dial->attempts = 0;
             attempt(dial);
         } else if (dial->step == GREETING) {
-            lose(dial->peer, "cannot be connected to", ETIMEDOUT);
+            give_up(dial, "cannot be connected to", ETIMEDOUT);
         } else {
-            lose(dial->peer, "took too long over the handshake", 0);
+            give_up(dial, "took too long over the handshake", 0);
         }
     }
     WEFT__LIST_EACH(&tcp->dials, at)

@@ -4,8 +4,8 @@
  *
  *   connector -> acceptor   hello    80 bytes: 32 in the clear (auth.h), an ephemeral key, a tag
  *   acceptor  -> connector  answer   48 bytes: an ephemeral key, a tag
- *   connector -> acceptor   proof    32 bytes: the first text under the new keys: where the connector stands
- *   acceptor  -> connector  verdict  33 bytes: one byte, and where the acceptor stands, sealed
+ *   connector -> acceptor   proof    40 bytes: the first text under the new keys: where the connector stands
+ *   acceptor  -> connector  verdict  41 bytes: one byte, and where the acceptor stands, sealed
  *
  * The 32 bytes are the prologue: version, purpose, wire, from, to and job have to be at one end as at the
  * other.  So what somebody changes between them ends the handshake, and never leads to a lesser wire.  Pure:
@@ -21,8 +21,11 @@ typedef struct weft__tcp_standing {
     uint64_t taken;  /* whole frames */
     uint32_t offset; /* of the next one so many bytes, its header included, or 0 */
     uint32_t links;  /* so many connections there were */
+    uint32_t
+        course; /* of which sequence of frames all that is: how often the two have let go of one (tcp_mend.c) */
+    uint32_t zero;
 } weft__tcp_standing;
-_Static_assert(sizeof(weft__tcp_standing) == 16, "fixed on the wire");
+_Static_assert(sizeof(weft__tcp_standing) == 24, "fixed on the wire");
 
 typedef struct weft__tcp_hello {
     weft__hello hello; /* its nonce is the ephemeral key */
@@ -38,7 +41,7 @@ typedef struct weft__tcp_judgement {
     uint8_t sealed[1 + sizeof(weft__tcp_standing) + WEFT__CIPHER_TAG_BYTES];
 } weft__tcp_judgement;
 _Static_assert(sizeof(weft__tcp_hello) == 80 && sizeof(weft__tcp_answer) == 48 &&
-                   sizeof(weft__tcp_proof) == 32 && sizeof(weft__tcp_judgement) == 33,
+                   sizeof(weft__tcp_proof) == 40 && sizeof(weft__tcp_judgement) == 41,
                "fixed on the wire");
 
 /* One end of it.  Whoever is done with it wipes it: sodium_memzero. */

@@ -523,6 +523,7 @@ void weft__tcp_link_start(weft__tcp_link *link, int fd, const weft__tcp_standing
 {
     weft__tcp_peer *peer = link->peer;
     weft__sink *sink = peer->tcp->transport.sink;
+    const bool first = !peer->met;
     WEFT__ASSERT(fd >= 0 && !peer->link, peer->rank, fd);
     weft__tcp_dial_end(peer);
     link->polled.fd = fd;
@@ -531,12 +532,14 @@ void weft__tcp_link_start(weft__tcp_link *link, int fd, const weft__tcp_standing
     peer->tcp->links++;
     peer->links = (link->dialled ? peer->links : theirs->links) + 1;
     weft__tcp_peer_to(peer, WEFT__TCP_UP);
-    if (sink->connected && peer->links == 1) sink->connected(sink, peer->rank);
     if (weft__poller_add(peer->tcp->poller, &link->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         weft__tcp_lose(peer, "rank %d: %s", peer->rank, weft_last_error());
         return;
     }
-    if (weft__tcp_go_on(peer, theirs)) weft__tcp_link_write(link);
+    if (!weft__tcp_go_on(peer, theirs)) return;
+    peer->met = true;
+    if (sink->connected && first) sink->connected(sink, peer->rank); /* which may send, and end it */
+    if (peer->link == link) weft__tcp_link_write(link);
 }
 
 void weft__tcp_link_end(weft__tcp_link *link)

@@ -36,7 +36,8 @@
 typedef enum weft__tcp_verdict {
     WEFT__TCP_TAKEN = 1, /* frames may come */
     WEFT__TCP_CROSSED,   /* we have both dialled: mine stays, being the lower rank's */
-    WEFT__TCP_UNWANTED   /* this peer counts as gone */
+    WEFT__TCP_UNWANTED,  /* this peer counts as gone */
+    WEFT__TCP_BEHIND     /* this peer is to let go first: where the acceptor stands has its course */
 } weft__tcp_verdict;
 
 /* As weft__tcp_peer_to in tcp.c has it. */
@@ -45,7 +46,8 @@ typedef enum weft__tcp_state {
     WEFT__TCP_DIALLING, /* `dial` is at work */
     WEFT__TCP_UP,       /* `link` is there */
     WEFT__TCP_MENDING,  /* it broke: `dial` is at work on another one */
-    WEFT__TCP_GONE      /* for good */
+    WEFT__TCP_ASTRAY,   /* it was let go of, and lives: `dial` is at work on one that begins anew */
+    WEFT__TCP_GONE      /* for good, or until it is to begin anew */
 } weft__tcp_state;
 
 typedef struct weft__tcp weft__tcp;
@@ -79,7 +81,9 @@ typedef struct weft__tcp_peer {
     weft__tcp_arriving in;
     uint64_t taken;                /* frames that have arrived, of all connections */
     uint32_t untold, untold_bytes; /* of them, since this rank last told how many */
-    uint32_t links;                /* connections so far */
+    uint32_t links;                /* connections so far, of this course */
+    uint32_t course;               /* of frames: tcp_mend.c */
+    bool met;                      /* there was one, of this course, at this end */
     int64_t broken_ns;             /* when the last one broke; 0: none has */
     uint64_t moved_then;           /* frames that had come and gone by then */
     uint32_t fruitless;            /* so many broke without one */
@@ -185,6 +189,8 @@ struct weft__tcp {
 /* The end of a peer: everything of it is closed, then sink->lost, then sent(ERR_PEER).  Nothing if it is
  * gone. */
 void weft__tcp_lose(weft__tcp_peer *peer, const char *format, ...) WEFT__PRINTF(2, 3);
+/* The other end is at a later course: this one lets go too.  True: it is astray now, and at that course. */
+bool weft__tcp_follow(weft__tcp_peer *peer, uint32_t course);
 void weft__tcp_peer_to(weft__tcp_peer *peer, weft__tcp_state to);
 void weft__tcp_lazy_no_more(weft__tcp_peer *peer); /* its lazy frames go now, or never */
 void weft__tcp_wake_at(weft__tcp *tcp, int64_t when_ns);

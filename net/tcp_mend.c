@@ -13,6 +13,11 @@
  *   2. all that was written and not acknowledged is still there (tcp_kept.c), in order
  *   3. frames are numbered by the order in which they are first written, and written again in that order
  *
+ * A sequence of frames is a course.  Where one end gives up a peer that lives (unreachable from here: hearing.h), what
+ * it had sent is over, and its next connection begins another course, whose number is one more.  The higher number counts:
+ * an end that is told of one lets go too, before anything of it is read.  Numbers never fall, and frames of a course
+ * go only where both ends are at it: so of the one before nothing arrives in the next.
+ *
  * One end may find out first.  Where the other one still reads from the old connection, the proof that comes over
  * the new one says that it is over.  A dial that lost against ours and is heard late is told apart by the number
  * of connections that its end knows of. */
@@ -32,14 +37,16 @@ weft__tcp_standing weft__tcp_stand(const weft__tcp_peer *peer)
     WEFT__ASSERT(!peer->link && (!in->begun || in->got < in->frame.length), peer->rank, in->got);
     return (weft__tcp_standing){.taken = peer->taken,
                                 .offset = in->begun ? (uint32_t)(sizeof in->frame + in->got) : 0,
-                                .links = peer->links};
+                                .links = peer->links,
+                                .course = peer->course};
 }
 
 bool weft__tcp_is_newer(const weft__tcp_peer *peer, const weft__tcp_standing *theirs)
 {
     /* Where this rank accepted the last one, its verdict may not have reached the other end. */
     const uint32_t known = peer->link->dialled ? peer->links : peer->links - 1;
-    return weft__setting_int(WEFT__SET_RECONNECT_MS) && theirs->links >= known;
+    return weft__setting_int(WEFT__SET_RECONNECT_MS) && theirs->course == peer->course &&
+           theirs->links >= known;
 }
 
 void weft__tcp_unlink(weft__tcp_peer *peer)

@@ -40,10 +40,15 @@ struct weft__sink {
     void *(*header)(weft__sink *sink, int peer, const weft__frame *frame);
     /* The payload is there (also for length 0 and for thrown away ones; then `where` is NULL). */
     void (*arrived)(weft__sink *sink, int peer, const weft__frame *frame, void *where);
-    /* Nothing will come from peer any more and nothing can be sent to it.  Once per peer. */
+    /* Nothing will come from peer any more and nothing can be sent to it.  Once per peer, and once more for each
+     * begin_anew. */
     void (*lost)(weft__sink *sink, int peer, const char *why);
-    /* Its connection is there; of a transport that makes one.  Once per peer.  NULL: nobody asks. */
+    /* Its connection is there; of a transport that makes one.  Once per peer, and once more for each begin_anew.
+     * NULL: nobody asks. */
     void (*connected)(weft__sink *sink, int peer);
+    /* As lost, but it lives and asks for a connection that begins anew: it had let go of this rank (begin_anew).
+     * Whoever does not begin anew before this returns refuses it.  NULL: it is lost. */
+    void (*let_go)(weft__sink *sink, int peer, const char *why);
 };
 
 /* What holds of a transport.  Whoever has to know asks for one of these, and never which transport it is.
@@ -114,6 +119,15 @@ struct weft__transport {
     /* The runtime knows that peer is gone (died, left): calls out->sent(ERR_PEER) for what is queued;
      * drains what has already arrived first.  Does not call lost. */
     void (*drop)(weft__transport *t, int peer);
+    /* As drop, of a peer that lives: what is written and has not been acknowledged ends in ERR_PEER too, as it may never arrive,
+     * and nothing else would tell.  NULL: as drop. */
+    void (*drop_living)(weft__transport *t, int peer);
+    /* After drop, drop_living or lost: peer lives, and is tried again and again until it is dropped, or lost once more.  Its next
+     * connection, of which sink->connected tells, begins a sequence of frames of its own, and its other end lets go
+     * of the one before too.  Until then sends to it end in ERR_PEER.  NULL: never. */
+    void (*begin_anew)(weft__transport *t, int peer);
+    /* How often the two have done so; alike at both ends while they have a connection.  NULL: never. */
+    uint32_t (*course)(const weft__transport *t, int peer);
     void (*close)(weft__transport *t); /* frees t; queued frames get sent(ERR_CANCELLED) */
     const weft__hearing *hearing;      /* whether hosts live; NULL: of its peers this is seen otherwise */
     /* Room for transports that read registered memory of another rank without a frame for each piece.  No

@@ -46,8 +46,9 @@
       "Milliseconds a new connection has to prove that it knows the secret.")                               \
     X(RECONNECT_MS, "WEFT_RECONNECT_MS", NUMBER, "5000", 0, INT32_MAX,                                      \
       "Milliseconds for which it is tried to make a TCP connection again that broke, before the rank at "   \
-      "its other end is presumed dead, where no kernel answers; 0: at once.  One whose kernel takes the "   \
-      "connection, and that says nothing, has 12 times WEFT_HANDSHAKE_MS; one that refuses it is at once.") \
+      "its other end is presumed dead, where no kernel answers, or unreachable if another rank hears its "  \
+      "host; 0: at once.  One whose kernel takes the connection, and that says nothing, has 12 times "      \
+      "WEFT_HANDSHAKE_MS; one that refuses it is presumed dead at once.")                                   \
     X(HEARTBEAT_MS, "WEFT_HEARTBEAT_MS", NUMBER, "1000", 0, INT32_MAX,                                      \
       "Milliseconds of silence of another host before its ranks are presumed dead, if no other host hears " \
       "it either; 0: nobody listens.")                                                                      \

@@ -36,10 +36,11 @@
 #define WEFT__GROUP_LISTS 256 /* among which groups are spread by their ids */
 
 /* Whether a rank is gone, and how that is known; gone_to (peer.c) alone changes it:
- *     HERE -> LEFT    HERE -> DIED    HERE -> PRESUMED_DEAD -> DIED */
+ *     LIVES <-> UNREACHABLE    from each to LEFT, DIED, or PRESUMED_DEAD -> DIED */
 typedef enum weft__gone {
     WEFT__LIVES,
-    WEFT__LEFT,          /* it said goodbye, or is said to have */
+    WEFT__UNREACHABLE, /* from here, and others hear its host: it is sent nothing, and not gone (heartbeats.md) */
+    WEFT__LEFT,        /* it said goodbye, or is said to have */
     WEFT__PRESUMED_DEAD, /* a connection to it is lost, or its host is not heard: here, or where that was told */
     WEFT__DIED           /* certain: its kernel or its own last word says so, here or where that was told */
 } weft__gone;
@@ -53,16 +54,19 @@ typedef struct weft__peer {
     int host_lead;        /* lowest rank that shares a segment with it; itself where it shares none */
     _Atomic uint8_t gone; /* weft__gone: engine writes */
     uint8_t modules;      /* a bit for each kind of memory for which it has the module that this rank has */
-    char why[192];        /* what was known of its end when it counted as gone first */
-    int64_t suspect_ns;   /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
-    bool hearsay;         /* another rank says that it has left: so it has by suspect_ns, whatever has come */
+    _Atomic uint32_t
+        strayed;        /* when it was unreachable last, as ctx->strays counts; 0: never.  Engine writes */
+    char why[192];      /* what was known of its end when it counted as gone first */
+    int64_t suspect_ns; /* a connection to it ended: dead unless it turns out to have left by then; 0: no */
+    bool hearsay;       /* another rank says that it has left: so it has by suspect_ns, whatever has come */
     char suspicion[192];
     unsigned char *accusers; /* a bit for each rank that presumes it dead; NULL: none does */
     bool unheard; /* this rank hears nothing of its host, which it has knocked at: fault/heartbeat.c */
     bool heard_by_another; /* that is so, and rank heard_by does hear it */
     int heard_by;
-    bool by_hearsay;        /* it is presumed dead as others say so */
-    bool passed_on;         /* this rank tells all others, should it believe them */
+    bool by_hearsay; /* it is presumed dead as others say so */
+    bool passed_on;  /* this rank tells all others, should it believe them */
+    bool passes; /* this rank has told another one that the two do not reach each other, and tells its end */
     int64_t accused_ns;     /* they are believed from then on, if nothing speaks against that; 0: not asked */
     _Atomic bool refused;   /* the log has it that it told what cannot be */
     uint32_t sets_sent;     /* engine: number of the last set of messages that began to it: device_bundle.c */
@@ -74,6 +78,12 @@ typedef struct weft__peer {
     weft_context *ctx;
     int rank;
 } weft__peer;
+
+/* Has left, or counts as dead.  (What is not WEFT__LIVES cannot be worked with.) */
+static inline bool weft__is_gone(const weft__peer *m)
+{
+    return atomic_load(&m->gone) > WEFT__UNREACHABLE;
+}
 
 static inline bool weft__has_left(const weft__peer *m)
 {
@@ -230,6 +240,7 @@ struct weft_context {
     weft__list retiring;          /* engine: of these, those whose slots somebody may still read */
     weft__selected selected;      /* engine: for the group made last */
     _Atomic uint64_t groups_made; /* for ids */
+    _Atomic uint32_t strays;      /* engine writes: how often a rank has become unreachable */
     int processors;               /* this process may use */
     weft__pacing pacing;
 

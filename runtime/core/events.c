@@ -54,9 +54,15 @@ static void on_lost(weft__p2p_events *events, int peer, const char *why)
                  m->heard_by, why);
     else
         snprintf(text, sizeof text, "is lost: %.150s", why);
+    if (m->heard_by_another && weft__peer_unreachable(ctx, peer, false, text)) return;
+    if (m->hearsay) {
+        weft__peer_gone(ctx, peer, WEFT__LEFT, true, m->suspicion);
+        return;
+    }
     /* A rank that leaves says goodbye where it knows of a connection; where nothing has come, it may not
      * know.  Where all leave, it may have answered after its goodbye to the others. */
-    if (weft__p2p_heard(ctx->p2p, peer) && ctx->leaving != WEFT__LEAVES_TOGETHER)
+    if (weft__p2p_heard(ctx->p2p, peer) && ctx->leaving != WEFT__LEAVES_TOGETHER &&
+        !(ctx->leaving != WEFT__STAYS && m->heard_by_another))
         weft__peer_gone(ctx, peer, WEFT__PRESUMED_DEAD, false, text);
     else
         weft__peer_suspect(ctx, peer, text);
@@ -67,7 +73,18 @@ static void on_connected(weft__p2p_events *events, int peer)
     weft__peer_connected(context_of(events), peer);
 }
 
+static void on_let_go(weft__p2p_events *events, int peer, const char *why)
+{
+    weft_context *ctx = context_of(events);
+    if (weft__peer_unreachable(ctx, peer, true, why)) return;
+    if (ctx->leaving != WEFT__STAYS)
+        weft__peer_suspect(ctx, peer, why);
+    else
+        on_lost(events, peer, why);
+}
+
 void weft__events_init(weft_context *ctx)
 {
-    ctx->p2p_events = (weft__p2p_events){on_collective, on_control, on_left, on_lost, on_connected};
+    ctx->p2p_events =
+        (weft__p2p_events){on_collective, on_control, on_left, on_lost, on_connected, on_let_go};
 }

@@ -84,6 +84,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     group->ctx = ctx;
     group->row = &group->own_row;
     group->size = size;
+    group->strays = atomic_load(&ctx->strays);
     memcpy(group->world, world, (size_t)size * sizeof *world);
     if (!reserve_seats(group)) goto no_memory;
     group->rank = weft__group_member(group, ctx->rank);
@@ -401,6 +402,18 @@ weft_status weft__group_refuse(const weft_group *group)
     snprintf(text, sizeof text, "group %s is broken: %.*s", group->label, 900, group->why);
     if (group->cause != WEFT_ERR_CANCELLED) weft__recording_where(group->ctx, text, sizeof text);
     return weft__fail(WEFT_ERR_BROKEN, "%s", text);
+}
+
+bool weft__group_has_strayed(const weft_group *group, int member)
+{
+    const weft__peer *m = &group->ctx->peers[group->world[member]];
+    return atomic_load(&m->gone) == WEFT__UNREACHABLE || atomic_load(&m->strayed) > group->strays;
+}
+
+bool weft__group_has_met_again(const weft_group *group, int member)
+{
+    return member >= 0 && weft__group_has_strayed(group, member) &&
+           atomic_load(&group->ctx->peers[group->world[member]].gone) == WEFT__LIVES;
 }
 
 /* ---- public ---- */

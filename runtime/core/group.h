@@ -103,6 +103,7 @@ struct weft_group {
     uint64_t id;
     int rank, size;
     int *world;            /* world rank of each member */
+    uint32_t strays;       /* as ctx->strays was when this group was asked for */
     weft__members members; /* the other way round, from READY on */
     char label[WEFT__LABEL_BYTES];
     weft__owner owner;
@@ -174,6 +175,16 @@ void weft__group_fail(weft_group *group, weft_status status, const char *why);
 /* What is told of the state (why, cause) was stored before.  Engine held, once others know the group. */
 void weft__group_to(weft_group *group, weft__group_state to);
 weft_status weft__group_usable(const weft_group *group); /* READY or BROKEN */
+/* That member is unreachable from here, or was since this group was asked for: what went between the two may be lost. */
+bool weft__group_has_strayed(const weft_group *group, int member);
+/* It was, and is reached now.  member may be -1. */
+bool weft__group_has_met_again(const weft_group *group, int member);
+/* A message between this rank and that member: it was unreachable, and another message of before may be missing. */
+static inline bool weft__group_refuses_member(const weft_group *group, int member)
+{
+    return WEFT__UNLIKELY(atomic_load(&group->state) == WEFT__BROKEN) &&
+           weft__group_has_met_again(group, member);
+}
 weft_status weft__group_refuse(const weft_group *group); /* BROKEN, and why */
 void weft__group_ref(weft_group *group);
 /* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock. */

@@ -22,7 +22,7 @@ weft__notice weft__break_notice(const weft_group *group)
                            .number = group->broken_number,
                            .culprit = group->culprit};
     snprintf(notice.text, sizeof notice.text, "%.*s", (int)sizeof notice.text - 1, group->why);
-    if (group->culprit >= 0 && atomic_load(&group->ctx->peers[group->culprit].gone)) {
+    if (group->culprit >= 0 && atomic_load(&group->ctx->peers[group->culprit].gone) != WEFT__LIVES) {
         const weft__peer *m = &group->ctx->peers[group->culprit];
         notice.gone = atomic_load(&m->gone);
         snprintf(notice.fate, sizeof notice.fate, "%.150s", m->why);
@@ -37,16 +37,40 @@ static bool is_broken_at(const weft_group *group, int member)
     return weft__group_shown(group, member, &row) && atomic_load(&row.broken);
 }
 
+static bool is_beside(const weft_context *ctx, int rank, int other)
+{
+    return ctx->peers[rank].first_on_host == ctx->peers[other].first_on_host;
+}
+
+/* Whom this rank does not reach it cannot tell either: of the members that reach both one is asked to pass it on, that which
+ * has heard the culprit's host if it is one of them.  -1: it is no such break, or there is none. */
+static int passer_of(const weft_group *group)
+{
+    const weft_context *ctx = group->ctx;
+    int passer = -1;
+    if (group->culprit < 0 || atomic_load(&ctx->peers[group->culprit].gone) != WEFT__UNREACHABLE) return -1;
+    for (int i = 0; i < group->size; i++) {
+        const int rank = group->world[i];
+        if (atomic_load(&ctx->peers[rank].gone) != WEFT__LIVES || is_beside(ctx, rank, group->culprit) ||
+            is_beside(ctx, rank, ctx->rank))
+            continue;
+        if (passer < 0 || rank == ctx->peers[group->culprit].heard_by) passer = rank;
+    }
+    return passer;
+}
+
 /* On this host over the data plane, which needs no connection there and is driven whatever the other does. */
 static void tell_members(weft_group *group, bool elsewhere)
 {
     weft_context *ctx = group->ctx;
     weft__notice notice = weft__break_notice(group);
+    const int passer = passer_of(group);
     group->told = group->told || elsewhere;
     for (int i = 0; i < group->size; i++) {
         int rank = group->world[i];
-        if (i == group->rank || atomic_load(&ctx->peers[rank].gone) || is_broken_at(group, i)) continue;
+        if (i == group->rank || weft__is_gone(&ctx->peers[rank]) || is_broken_at(group, i)) continue;
         if (elsewhere != (ctx->peers[rank].local < 0)) continue;
+        notice.knows = rank == passer ? 1 : 0;
         if (ctx->peers[rank].local < 0 ||
             weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_BROKEN, &notice, sizeof notice) != WEFT_OK)
             weft__alarm_tell(ctx, rank, &notice);
@@ -62,8 +86,8 @@ static int64_t tells_after_ns(const weft_group *group, const weft__verdict *v)
     int before = 0, periods = 0;
     if (v->cause != WEFT_ERR_TIMEOUT || v->number == 0 || v->number == WEFT__AFTER_ALL) return 0;
     for (int i = 0; i < group->rank; i++)
-        before += group->reports[i].submitted >= v->number &&
-                  !atomic_load(&group->ctx->peers[group->world[i]].gone);
+        before +=
+            group->reports[i].submitted >= v->number && !weft__is_gone(&group->ctx->peers[group->world[i]]);
     for (; before; before /= 2) periods++;
     return periods * TELL_PERIOD_NS;
 }
@@ -167,7 +191,10 @@ static void break_newer(weft_context *ctx, int rank, const weft_group *than)
     char text[WEFT__SENTENCE_BYTES];
     weft__peer_fate(ctx, rank, text, sizeof text);
     while ((group = newest_with(ctx, rank, than)) != NULL) {
-        weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, rank, text}, false);
+        /* A death all see or are told of by itself.  That a rank is unreachable from here is known here alone, and there: of the
+         * two the one tells it that has found it. */
+        weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, rank, text},
+                          !weft__is_dead(&ctx->peers[rank]) && !ctx->peers[rank].by_hearsay);
         weft__group_unref(group);
     }
 }

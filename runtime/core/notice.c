@@ -38,20 +38,24 @@ static weft_status check_broken(const weft_context *ctx, const weft__notice *n)
     if (n->culprit != -1 && !is_rank(ctx, n->culprit))
         return weft__fail(WEFT_ERR_PEER, "a group broken by rank %" PRId32 ": expected -1 to %d", n->culprit,
                           ctx->world_size - 1);
-    if (n->gone < WEFT__LIVES || n->gone > WEFT__DIED)
+    if (n->gone < WEFT__LIVES || n->gone > WEFT__DIED || (n->gone != WEFT__LIVES && n->culprit < 0))
         return weft__fail(WEFT_ERR_PEER,
-                          "a group broken by a rank that is gone in way %" PRId32 ": expected %d to %d",
-                          n->gone, WEFT__LIVES, WEFT__DIED);
+                          "a group broken by rank %" PRId32 ", which is gone in way %" PRId32
+                          ": expected %d to %d, and a rank",
+                          n->culprit, n->gone, WEFT__LIVES, WEFT__DIED);
     return WEFT_OK;
 }
 
-/* That a rank has left is its own word. */
+/* That a rank has left is its own word, or passed on (`knows`). */
 static weft_status check_gone(const weft_context *ctx, int from, const weft__notice *n)
 {
     if (!is_rank(ctx, n->subject))
         return weft__fail(WEFT_ERR_PEER, "the end of rank %" PRId32 ": expected 0 to %d", n->subject,
                           ctx->world_size - 1);
-    if (n->number <= WEFT__LIVES || n->number > WEFT__DIED || (n->number == WEFT__LEFT && n->subject != from))
+    if (n->number == WEFT__UNREACHABLE && is_rank(ctx, n->culprit) && n->culprit != n->subject)
+        return WEFT_OK;
+    if (n->number < WEFT__LEFT || n->number > WEFT__DIED ||
+        (n->number == WEFT__LEFT && n->subject != from && !n->knows))
         return weft__fail(WEFT_ERR_PEER, "the end of rank %" PRId32 ", of kind %" PRIu64, n->subject,
                           n->number);
     return WEFT_OK;

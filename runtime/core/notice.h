@@ -31,7 +31,8 @@ typedef struct weft__notice {
     uint32_t kind;
     int32_t
         subject; /* GONE, IS_HEARD, HEARD: the rank; BROKEN, STORE_HERE: status; WHO, HERE: weft__late_scope */
-    uint64_t group;
+    uint64_t
+        group; /* GONE, UNREACHABLE: of the course that the one at the other end begins (weft__p2p_course) */
     uint64_t
         number; /* BROKEN: of the collective; HERE: last submitted; with a scope, WHO too: what they should
                            have come to; GONE: weft__gone, as it is known to the one that tells; DUMP: 0 for the run's
@@ -39,12 +40,15 @@ typedef struct weft__notice {
     int64_t ago_ns;     /* HERE; IS_HEARD: the answer is waited for so long */
     uint32_t operation; /* HERE: its kind */
     uint32_t knows;     /* HERE: the group exists here; HEARD: 1, it is; GONE: 1, the receiver is to tell all
-                           others, as the sender may not reach them */
-    int32_t culprit;    /* BROKEN: world rank that is gone, or -1 */
-    int32_t gone;       /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */
-    uint64_t asked;     /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
-    uint32_t phase;     /* HERE: weft__phase of it */
-    uint32_t messages;  /* WHO, HERE: pending messages are asked for, and told in text */
+                           others, as the sender may not reach them, or that it has left is told by
+                           another rank; UNREACHABLE: 1, the sender was only told of it; BROKEN: likewise the members on the host
+                           of the culprit, which is unreachable from there */
+    int32_t
+        culprit;    /* BROKEN: world rank that is gone, or -1; GONE, UNREACHABLE: from which the subject is */
+    int32_t gone;   /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */
+    uint64_t asked; /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
+    uint32_t phase; /* HERE: weft__phase of it */
+    uint32_t messages;               /* WHO, HERE: pending messages are asked for, and told in text */
     char text[WEFT__SENTENCE_BYTES]; /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: rows of late.c */
     char fate[160];                  /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;

@@ -2,6 +2,7 @@
 #include "operate.h"
 #include "batch.h"
 #include "executor.h"
+#include "peer.h"
 #include "ranges.h"
 #include "submit.h"
 
@@ -59,6 +60,20 @@ static weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
     return said ? check_memory(ctx, op) : WEFT_OK;
 }
 
+static weft_status check_strayed(const weft_group *group, const weft__op *op)
+{
+    const weft_context *ctx = group->ctx;
+    char name[192];
+    if (!weft__group_refuses_member(group, op->peer) || !(weft__kind_traits(op->kind) & WEFT__PAIR))
+        return WEFT_OK;
+    weft__peer_name(ctx, group->world[op->peer], name, sizeof name);
+    return weft__fail(
+        WEFT_ERR_PEER,
+        "%s: %s was unreachable from here (rank %d) after group %s was made, and what went between "
+        "the two then is lost: a group that is made now has it",
+        weft__kind_name(op->kind), name, ctx->rank, group->label);
+}
+
 static weft_status operate_check(weft_group *group, weft__op *op, const weft_call *call)
 {
     weft_context *ctx;
@@ -73,6 +88,7 @@ static weft_status operate_check(weft_group *group, weft__op *op, const weft_cal
                                                          : 1;
     if ((status = place(ctx, op, call)) != WEFT_OK) return status;
     if ((status = weft__op_check(op, group->rank, group->size)) != WEFT_OK) return status;
+    if ((status = check_strayed(group, op)) != WEFT_OK) return status;
     /* What a module asks of the host goes to no module: it has to end when it is given up. */
     if (WEFT__UNLIKELY(ctx->module_count) && op->memory == WEFT_MEMORY_HOST && !group->of_module &&
         weft__module_takes(group, op))

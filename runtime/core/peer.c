@@ -73,16 +73,24 @@ bool weft__peer_death_text(int pid_fd, char *text, size_t bytes)
     return told && WIFSIGNALED(info.exit_code);
 }
 
+static weft__notice end_of(const weft_context *ctx, int rank)
+{
+    const weft__peer *m = &ctx->peers[rank];
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank, .number = atomic_load(&m->gone)};
+    snprintf(notice.text, sizeof notice.text, "%s", m->why);
+    return notice;
+}
+
 /* On the dead rank's own host all see its process end; but not that it has become another program. */
 static void tell_death(weft_context *ctx, int rank)
 {
     const weft__peer *m = &ctx->peers[rank];
-    weft__notice notice = {.kind = WEFT__NOTICE_GONE, .subject = rank, .number = atomic_load(&m->gone)};
+    weft__notice notice = end_of(ctx, rank);
     bool local = m->local >= 0 && !m->is_another;
-    snprintf(notice.text, sizeof notice.text, "%s", m->why);
     for (int i = 0; i < ctx->world_size; i++) {
-        notice.knows = m->heard_by_another && m->heard_by == i ? 1 : 0; /* its host hears nothing from here */
-        if (i != ctx->rank && !atomic_load(&ctx->peers[i].gone) && !(local && ctx->peers[i].local >= 0))
+        /* Its host hears nothing from here; or it is not this rank's own goodbye. */
+        notice.knows = (m->heard_by_another && m->heard_by == i) || notice.number == WEFT__LEFT ? 1 : 0;
+        if (i != ctx->rank && !weft__is_gone(&ctx->peers[i]) && !(local && ctx->peers[i].local >= 0))
             weft__alarm_tell(ctx, i, &notice);
     }
 }
@@ -92,7 +100,7 @@ static void tell_death(weft_context *ctx, int rank)
 static bool has_to_tell(const weft_context *ctx, int rank)
 {
     for (int i = 0; ctx->peers[rank].local >= 0 && !ctx->peers[rank].is_another && i < ctx->rank; i++)
-        if (ctx->peers[i].local >= 0 && !atomic_load(&ctx->peers[i].gone)) return false;
+        if (ctx->peers[i].local >= 0 && !weft__is_gone(&ctx->peers[i])) return false;
     return true;
 }
 
@@ -109,8 +117,8 @@ static void tell_of_watched(weft_context *ctx, int rank, bool told)
 {
     if (ctx->leaving != WEFT__STAYS) return;
     for (int i = after(ctx, ctx->rank); i != rank; i = after(ctx, i))
-        if (!atomic_load(&ctx->peers[i].gone)) return;
-    for (int i = told ? after(ctx, rank) : rank; i != ctx->rank && atomic_load(&ctx->peers[i].gone);
+        if (!weft__is_gone(&ctx->peers[i])) return;
+    for (int i = told ? after(ctx, rank) : rank; i != ctx->rank && weft__is_gone(&ctx->peers[i]);
          i = after(ctx, i))
         if (weft__is_dead(&ctx->peers[i])) tell_death(ctx, i);
 }
@@ -119,13 +127,14 @@ void weft__peer_watch_next(weft_context *ctx)
 {
     int next = after(ctx, ctx->rank);
     if (ctx->leaving != WEFT__STAYS) return; /* it may leave too, without a word */
-    while (next != ctx->rank && atomic_load(&ctx->peers[next].gone)) next = after(ctx, next);
+    while (next != ctx->rank && atomic_load(&ctx->peers[next].gone) != WEFT__LIVES) next = after(ctx, next);
     /* A message that says nothing makes the connection whose end will be seen. */
     if (next != ctx->rank && ctx->peers[next].local < 0) weft__p2p_control(ctx->p2p, next, 0, NULL, 0);
 }
 
 bool weft__peer_reached(const weft_context *ctx, int rank)
 {
+    if (atomic_load(&ctx->peers[rank].gone) == WEFT__UNREACHABLE) return false;
     return ctx->peers[rank].local >= 0 || weft__p2p_touched(ctx->p2p, rank);
 }
 
@@ -138,17 +147,12 @@ static void record_peer(weft_context *ctx, int rank, weft__record_event what, we
     weft__record_event_now(&ctx->record, what, rank, 0, now);
 }
 
-void weft__peer_connected(weft_context *ctx, int rank)
-{
-    if (!atomic_load(&ctx->peers[rank].gone))
-        record_peer(ctx, rank, WEFT__HAPPENED_LINK_OPEN, WEFT__RECORDED_PEER_UP);
-}
-
 static void gone_to(weft__peer *m, weft__gone to)
 {
-    static const unsigned may_follow[] = {[WEFT__LIVES] = WEFT__MAY_BECOME(WEFT__LEFT) |
-                                                          WEFT__MAY_BECOME(WEFT__PRESUMED_DEAD) |
-                                                          WEFT__MAY_BECOME(WEFT__DIED),
+    static const unsigned ends =
+        WEFT__MAY_BECOME(WEFT__LEFT) | WEFT__MAY_BECOME(WEFT__PRESUMED_DEAD) | WEFT__MAY_BECOME(WEFT__DIED);
+    static const unsigned may_follow[] = {[WEFT__LIVES] = ends | WEFT__MAY_BECOME(WEFT__UNREACHABLE),
+                                          [WEFT__UNREACHABLE] = ends | WEFT__MAY_BECOME(WEFT__LIVES),
                                           [WEFT__LEFT] = 0,
                                           [WEFT__PRESUMED_DEAD] = WEFT__MAY_BECOME(WEFT__DIED),
                                           [WEFT__DIED] = 0};
@@ -157,11 +161,41 @@ static void gone_to(weft__peer *m, weft__gone to)
     atomic_store(&m->gone, to);
 }
 
+/* It lives: that a connection to it has ended says nothing any more.  That it is said to have left does. */
+static void suspect_no_more(weft__peer *m)
+{
+    if (!m->hearsay) m->suspect_ns = 0;
+}
+
+/* What it was is over: groups made from now on are worked on with it. */
+static void come_back(weft_context *ctx, int rank)
+{
+    weft__peer *m = &ctx->peers[rank];
+    char name[192];
+    weft__peer_name(ctx, rank, name, sizeof name);
+    weft__log(WEFT__WARN, "%s is reached from here (rank %d) again: groups of both that broke stay broken",
+              name, ctx->rank);
+    suspect_no_more(m);
+    gone_to(m, WEFT__LIVES);
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->peer_returns) p->peer_returns(ctx, rank);
+    }
+    weft__peer_watch_next(ctx);
+}
+
+void weft__peer_connected(weft_context *ctx, int rank)
+{
+    if (atomic_load(&ctx->peers[rank].gone) == WEFT__UNREACHABLE) come_back(ctx, rank);
+    if (atomic_load(&ctx->peers[rank].gone) == WEFT__LIVES)
+        record_peer(ctx, rank, WEFT__HAPPENED_LINK_OPEN, WEFT__RECORDED_PEER_UP);
+}
+
 /* What was presumed is certain now.  All that follows from a death has followed; the others are told what it is. */
 static void make_sure(weft_context *ctx, int rank, bool told, const char *why)
 {
     char name[192];
-    bool tells = !told && has_to_tell(ctx, rank);
+    bool tells = (!told || ctx->peers[rank].passes) && has_to_tell(ctx, rank);
     weft__peer_name(ctx, rank, name, sizeof name);
     weft__log(WEFT__INFO, "%s was presumed dead, and is: it %s", name, why);
     gone_to(&ctx->peers[rank], WEFT__DIED);
@@ -234,7 +268,7 @@ static bool process_has_ended(weft_context *ctx, int rank)
 static bool is_watched(const weft__peer *m)
 {
     weft__gone gone = atomic_load(&m->gone);
-    return m->death.fd >= 0 && (gone == WEFT__LIVES || gone == WEFT__PRESUMED_DEAD);
+    return m->death.fd >= 0 && gone != WEFT__LEFT && gone != WEFT__DIED;
 }
 
 void weft__peers_close(weft_context *ctx)
@@ -265,9 +299,9 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     char text[WEFT__SENTENCE_BYTES];
     bool tells = false;
     WEFT__ASSERT(weft__holds_engine(ctx));
-    WEFT__ASSERT(how > WEFT__LIVES && how <= WEFT__DIED && rank >= 0 && rank < ctx->world_size, how, rank);
+    WEFT__ASSERT(how >= WEFT__LEFT && how <= WEFT__DIED && rank >= 0 && rank < ctx->world_size, how, rank);
     if (before == WEFT__PRESUMED_DEAD && how == WEFT__DIED) make_sure(ctx, rank, told, why);
-    if (before != WEFT__LIVES || rank == ctx->rank) return;
+    if (before >= WEFT__LEFT || rank == ctx->rank) return;
     if (how == WEFT__PRESUMED_DEAD && process_has_ended(ctx, rank)) {
         how = WEFT__DIED;
         told = false; /* that it is certain is not */
@@ -280,9 +314,11 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     weft__p2p_drop(ctx->p2p, rank); /* first: what had arrived before the end may still complete something */
     if (how != WEFT__LEFT) {
         weft__log(WEFT__INFO, "%s", text);
-        tells = !told && has_to_tell(ctx, rank);
+        tells = (!told || (m->passes && how == WEFT__DIED)) && has_to_tell(ctx, rank);
         if (tells) tell_death(ctx, rank);
         weft__groups_lose(ctx, rank);
+    } else if (m->passes && ctx->leaving == WEFT__STAYS) {
+        tell_death(ctx, rank); /* its goodbye may not come to whom it does not reach */
     }
     tell_of_watched(ctx, rank, tells);
     WEFT__EACH_PROTOCOL(ctx, p)
@@ -292,6 +328,93 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     /* Who may live is told if the others go on without it. */
     if (how != WEFT__PRESUMED_DEAD || !weft__by_agreement(ctx)) weft__alarm_tell(ctx, rank, NULL);
     weft__peer_watch_next(ctx);
+}
+
+/* By a rank that hears both.  Of two one at least has to have found it, or a shrink of both would wait for them to meet: so whom
+ * this rank tells only what it was told about another one takes it for found. */
+static void tell_unreachable(weft_context *ctx, int rank)
+{
+    const weft__peer *m = &ctx->peers[rank];
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE,
+                           .subject = rank,
+                           .number = WEFT__UNREACHABLE,
+                           .group = weft__p2p_course(ctx->p2p, rank),
+                           .culprit = ctx->rank,
+                           .knows = m->by_hearsay ? 1 : 0};
+    if (m->heard_by_another) weft__alarm_tell(ctx, m->heard_by, &notice);
+}
+
+/* The one at the other end is told.  This rank has a connection to either from now on: where it is their place to watch over each
+ * other, and one of them ends, that is seen here, and the other is told of it. */
+static void pass_unreachable(weft_context *ctx, const weft__notice *notice)
+{
+    ctx->peers[notice->subject].passes = ctx->peers[notice->culprit].passes = true;
+    weft__alarm_tell(ctx, notice->subject, notice);
+    weft__p2p_control(ctx->p2p, notice->subject, WEFT__MESSAGE_NONE, NULL, 0);
+    weft__p2p_control(ctx->p2p, notice->culprit, WEFT__MESSAGE_NONE, NULL, 0);
+}
+
+/* Who asks this rank to pass a word on does not reach that one, and hears of its end, if that is certain, from nobody. */
+static void tell_end_to(weft_context *ctx, int rank, int to)
+{
+    weft__notice notice = end_of(ctx, rank);
+    notice.knows = notice.number == WEFT__LEFT ? 1 : 0;
+    if (notice.number == WEFT__LEFT || notice.number == WEFT__DIED) weft__alarm_tell(ctx, to, &notice);
+}
+
+void weft__peer_told_unreachable(weft_context *ctx, int from, const weft__notice *notice)
+{
+    char why[192];
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (notice->subject != ctx->rank) {
+        if (from != notice->culprit) return;
+        if (weft__is_gone(&ctx->peers[notice->subject]))
+            tell_end_to(ctx, notice->subject, from);
+        else
+            pass_unreachable(ctx, notice);
+    } else if (weft__p2p_course(ctx->p2p, notice->culprit) < notice->group) { /* else it is known, or over */
+        snprintf(why, sizeof why,
+                 "is unreachable: it does not reach this rank (rank %d), though rank %d hears both",
+                 ctx->rank, from);
+        weft__peer_unreachable(ctx, notice->culprit, !notice->knows, why);
+    } else if (notice->knows && weft__p2p_course(ctx->p2p, notice->culprit) == notice->group) {
+        ctx->peers[notice->culprit].by_hearsay =
+            false; /* words that cross: both have been told by one that was told */
+    }
+}
+
+bool weft__peer_unreachable(weft_context *ctx, int rank, bool told, const char *why)
+{
+    weft__peer *m = &ctx->peers[rank];
+    char text[WEFT__SENTENCE_BYTES];
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (atomic_load(&m->gone) != WEFT__LIVES || rank == ctx->rank || m->local >= 0 ||
+        ctx->leaving != WEFT__STAYS)
+        return false;
+    snprintf(m->why, sizeof m->why, "%s", why);
+    weft__peer_fate(ctx, rank, text, sizeof text);
+    weft__log(WEFT__WARN, "%s", text);
+    m->by_hearsay = told;
+    suspect_no_more(m);
+    gone_to(m, WEFT__UNREACHABLE);
+    atomic_store(&m->strayed, atomic_fetch_add(&ctx->strays, 1) + 1);
+    record_peer(ctx, rank, WEFT__HAPPENED_LINK_LOST, WEFT__RECORDED_PEER_LOST);
+    weft__p2p_part(ctx->p2p, rank);
+    if (atomic_load(&m->gone) != WEFT__UNREACHABLE) return true; /* what had arrived told of its end */
+    weft__groups_lose(ctx, rank);
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->peer_unreachable) p->peer_unreachable(ctx, rank, text);
+    }
+    weft__peer_watch_next(ctx);
+    if (atomic_load(&m->gone) != WEFT__UNREACHABLE) return true; /* any of these may have found its end */
+    if (!weft__p2p_begin_anew(ctx->p2p, rank)) {
+        snprintf(text, sizeof text, "%s", m->why); /* which is written anew in there */
+        weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, false, text);
+    } else if (atomic_load(&m->gone) == WEFT__UNREACHABLE) {
+        tell_unreachable(ctx, rank);
+    }
+    return true;
 }
 
 /* It is presumed dead and has not ended: of an exec no descriptor tells, so that it is asked for. */
@@ -340,9 +463,15 @@ void weft__peer_hearsay(weft_context *ctx, int rank, const char *why)
 {
     weft__peer *m = &ctx->peers[rank];
     WEFT__ASSERT(weft__holds_engine(ctx));
-    if (atomic_load(&m->gone) || m->hearsay || rank == ctx->rank) return;
+    if (weft__is_gone(m) || m->hearsay || rank == ctx->rank) return;
     m->hearsay = true;
     await_word(ctx, m, why, HEARSAY_NS);
+}
+
+/* Who reaches it hears it itself, behind all that it has sent. */
+void weft__peer_left_elsewhere(weft_context *ctx, int rank, const char *why)
+{
+    if (atomic_load(&ctx->peers[rank].gone) == WEFT__UNREACHABLE) weft__peer_hearsay(ctx, rank, why);
 }
 
 /* ---- presumed dead by others ---- */
@@ -358,7 +487,7 @@ static int accusers_of(const weft_context *ctx, int rank)
 {
     int n = 0;
     for (int by = 0; ctx->peers[rank].accusers && by < ctx->world_size; by++)
-        n += accuses(ctx, by, rank) && !atomic_load(&ctx->peers[by].gone);
+        n += accuses(ctx, by, rank) && !weft__is_gone(&ctx->peers[by]);
     return n;
 }
 
@@ -366,8 +495,8 @@ void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
 {
     weft__peer *m = &ctx->peers[rank];
     WEFT__ASSERT(weft__holds_engine(ctx) && weft__by_agreement(ctx));
-    if (atomic_load(&m->gone) || accuses(ctx, by, rank) || rank == ctx->rank || rank == by ||
-        atomic_load(&ctx->peers[by].gone))
+    if (weft__is_gone(m) || accuses(ctx, by, rank) || rank == ctx->rank || rank == by ||
+        weft__is_gone(&ctx->peers[by]))
         return;
     if (process_has_ended(ctx, rank)) {
         weft__peer_gone(ctx, rank, WEFT__DIED, false, why);
@@ -402,8 +531,8 @@ static void judge(weft_context *ctx, int rank, int64_t now_ns)
     weft__peer *m = &ctx->peers[rank];
     bool goes = false;
     for (int by = 0; by < ctx->world_size && !goes; by++)
-        goes = accuses(ctx, by, rank) && !atomic_load(&ctx->peers[by].gone) && has_to_go(ctx, rank, by);
-    m->by_hearsay = goes;
+        goes = accuses(ctx, by, rank) && !weft__is_gone(&ctx->peers[by]) && has_to_go(ctx, rank, by);
+    if (goes) m->by_hearsay = true; /* one that was told to be unreachable, and is spared, stays so */
     if (goes) weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, !m->passed_on, m->suspicion);
     m->accused_ns = !goes && accusers_of(ctx, rank) ? now_ns + ACCUSED_NS : 0;
 }
@@ -413,9 +542,9 @@ static int64_t accused_check(weft_context *ctx, int64_t now_ns)
     int64_t next = WEFT__NEVER;
     for (int i = ctx->world_size - 1; i >= 0; i--) { /* the higher of two first */
         const weft__peer *m = &ctx->peers[i];
-        if (!m->accused_ns || atomic_load(&m->gone)) continue;
+        if (!m->accused_ns || weft__is_gone(m)) continue;
         if (now_ns >= m->accused_ns) judge(ctx, i, now_ns);
-        if (m->accused_ns && !atomic_load(&m->gone) && m->accused_ns < next) next = m->accused_ns;
+        if (m->accused_ns && !weft__is_gone(m) && m->accused_ns < next) next = m->accused_ns;
     }
     return next;
 }
@@ -429,7 +558,7 @@ int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
         weft__peer *m = &ctx->peers[i];
         if (weft__by_agreement(ctx) && may_become_another(m) && ctx->deaths_at_ns < next)
             next = ctx->deaths_at_ns;
-        if (!m->suspect_ns || atomic_load(&m->gone)) continue;
+        if (!m->suspect_ns || weft__is_gone(m)) continue;
         if (now_ns >= m->suspect_ns)
             weft__peer_gone(ctx, i,
                             m->hearsay || ctx->leaving != WEFT__STAYS ? WEFT__LEFT : WEFT__PRESUMED_DEAD,

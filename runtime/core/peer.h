@@ -2,10 +2,19 @@
 #ifndef WEFT_RUNTIME_PEER_H
 #define WEFT_RUNTIME_PEER_H
 #include "context.h"
+#include "notice.h"
 
 /* A rank is gone, or one that was presumed dead is so for certain.  told: another rank says that, and tells all others
  * itself. */
 void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, const char *why);
+/* It lives, and there has been no connection to it for WEFT_RECONNECT_MS: what is under way with it ends, the groups of
+ * both break, nobody is called dead, and it lives again when there is another connection (weft__peer_connected).
+ * told: this rank has not found that itself, which the other one has, or a rank of its host.  False: it is no rank that
+ * this can be said of. */
+bool weft__peer_unreachable(weft_context *ctx, int rank, bool told, const char *why);
+/* `from` says that this is so of the two: if it is one of others it is passed on, as they may not hear each other; if this
+ * rank is the one, the other is unreachable here too, so that both know it. */
+void weft__peer_told_unreachable(weft_context *ctx, int from, const weft__notice *notice);
 /* Its end is seen by this pidfd from now on.  own: which is closed with the context. */
 weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool own);
 void weft__peers_close(weft_context *ctx); /* nobody's end is seen any more */
@@ -26,6 +35,8 @@ void weft__peer_suspect(weft_context *ctx, int rank, const char *why);
 /* Another rank says that it has left.  Its own word is on the way, and ahead of that what it had to tell: only if
  * that takes long it counts as gone. */
 void weft__peer_hearsay(weft_context *ctx, int rank, const char *why);
+/* Likewise where it is unreachable from here; else nothing. */
+void weft__peer_left_elsewhere(weft_context *ctx, int rank, const char *why);
 /* By agreement: `by` presumes that rank dead, and is believed if it is not presumed dead itself by the time that all
  * have heard of it.  Of two that presume each other dead the one is that more others presume so, of as many the higher. */
 void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why);

@@ -54,6 +54,9 @@ struct weft__protocol {
 
     /* A rank has died or left; why: a sentence. */
     void (*peer_gone)(weft_context *ctx, int rank, const char *why);
+    /* That rank lives and cannot be reached from here: what waits for a message of it ends; why: a sentence. */
+    void (*peer_unreachable)(weft_context *ctx, int rank, const char *why);
+    void (*peer_returns)(weft_context *ctx, int rank); /* it is reached again */
     /* This rank leaves, and others stay: what was put off while it asked whether all leave is told now. */
     void (*leaves_alone)(weft_context *ctx);
     /* Its death, which was presumed, is certain. */

@@ -91,7 +91,7 @@ static void device_comm_tell(const weft__device_comm *dev_comm, word *w)
     w->memory = weft__module_memory(ctx, dev_comm->module);
     w->pair = dev_comm->is_pair;
     for (int i = 0; i < dev_comm->size; i++)
-        if (i != dev_comm->rank && !atomic_load(&ctx->peers[dev_comm->world[i]].gone))
+        if (i != dev_comm->rank && atomic_load(&ctx->peers[dev_comm->world[i]].gone) == WEFT__LIVES)
             weft__p2p_control(ctx->p2p, dev_comm->world[i], WEFT__MESSAGE_COMM, w, sizeof *w + w->length);
 }
 
@@ -525,5 +525,6 @@ const weft__protocol weft__device_comms_protocol = {.name = "device communicator
                                                     .close = close_device_comms,
                                                     .message = comms_message,
                                                     .peer_gone = comms_peer_gone,
+                                                    .peer_unreachable = comms_peer_gone,
                                                     .group_broken = comms_group_broken,
                                                     .group_gone = comms_group_gone};

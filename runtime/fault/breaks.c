@@ -58,7 +58,7 @@ static weft_group *next_to_repeat(weft_context *ctx)
 static void repeat_to(weft_context *ctx, const weft__notice *notice, bool told, const int *world, int size)
 {
     for (int i = 0; i < size; i++) {
-        if (world[i] == ctx->rank || atomic_load(&ctx->peers[world[i]].gone)) continue;
+        if (world[i] == ctx->rank || weft__is_gone(&ctx->peers[world[i]])) continue;
         if (weft__peer_reached(ctx, world[i]))
             weft__p2p_control(ctx->p2p, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
         else if (!told && ctx->leaving != WEFT__LEAVES_TOGETHER)
@@ -157,11 +157,24 @@ static void act_on_end(weft_context *ctx, const weft__notice *notice, int peer)
         weft__peer_hearsay(ctx, notice->culprit, notice->fate);
 }
 
+/* Its culprit, and who is on that one's host, cannot be told by who does not reach them: this rank is asked to. */
+static void pass_on(const weft_group *group, const weft__notice *notice)
+{
+    weft_context *ctx = group->ctx;
+    weft__notice passed = *notice;
+    passed.knows = 0;
+    for (int i = 0; i < group->size; i++)
+        if (group->world[i] != ctx->rank &&
+            ctx->peers[group->world[i]].first_on_host == ctx->peers[notice->culprit].first_on_host)
+            weft__alarm_tell(ctx, group->world[i], &passed);
+}
+
 static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
-    if (notice->culprit >= 0 && notice->gone != WEFT__LIVES) act_on_end(ctx, notice, peer);
+    if (notice->culprit >= 0 && notice->gone > WEFT__UNREACHABLE) act_on_end(ctx, notice, peer);
     if (group) {
+        if (notice->gone == WEFT__UNREACHABLE && notice->knows) pass_on(group, notice);
         break_as_told(group, notice);
         if (ctx->peers[peer].local < 0) weft__group_heard(group);
         weft__group_unref(group);
@@ -206,9 +219,10 @@ static void break_by_dead(weft_group *group)
     for (int i = 0; i < group->size; i++) {
         const weft__peer *m = &ctx->peers[group->world[i]];
         char text[WEFT__SENTENCE_BYTES];
-        if (!weft__is_dead(m)) continue;
+        if (!weft__is_dead(m) && !weft__group_has_strayed(group, i)) continue;
         weft__peer_fate(ctx, group->world[i], text, sizeof text);
-        weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, group->world[i], text}, false);
+        weft__group_break(group, &(weft__verdict){WEFT_ERR_PEER, 0, group->world[i], text},
+                          !weft__is_dead(m));
     }
 }
 

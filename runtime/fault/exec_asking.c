@@ -11,7 +11,7 @@
 static void ask_for(weft_context *ctx, int rank)
 {
     weft__peer *m = &ctx->peers[rank];
-    if (rank == ctx->rank || atomic_load(&m->gone) || !weft__process_is_another(&m->process)) return;
+    if (rank == ctx->rank || weft__is_gone(m) || !weft__process_is_another(&m->process)) return;
     weft__engine_take(ctx);
     m->is_another = true;
     weft__peer_gone(ctx, rank, WEFT__DIED, false, "is another program");

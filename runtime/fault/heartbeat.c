@@ -83,9 +83,10 @@ static int64_t sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* One that is unreachable does. */
 static bool lives(const weft_context *ctx, int rank)
 {
-    return !atomic_load(&ctx->peers[rank].gone);
+    return !weft__is_gone(&ctx->peers[rank]);
 }
 
 static bool is_of(const weft_context *ctx, const host *o, int rank)
@@ -260,18 +261,17 @@ static void presume(host *o, int64_t now_ns)
         if (is_of(ctx, o, r) && lives(ctx, r)) weft__peer_gone(ctx, r, WEFT__PRESUMED_DEAD, false, why);
 }
 
-/* One of its ranks is given up as it is not reached from here, so are the others: they are as unreachable.  What another
- * rank says of it says nothing of those beside it. */
-static void heartbeat_peer_gone(weft_context *ctx, int rank, const char *why)
+/* One of its ranks is not reached from here, so are the others: one break is enough.  Who has only been told of the one knows
+ * no more of the others.  (The host is asked for again in each limit, and so may be suspected just now.) */
+static void heartbeat_peer_unreachable(weft_context *ctx, int rank, const char *why)
 {
     const heartbeat *h = heartbeat_of(ctx);
     const weft__peer *m = &ctx->peers[rank];
     host *o = h->hosts && h->host_of[rank] >= 0 ? &h->hosts[h->host_of[rank]] : NULL;
     (void)why;
-    if (!o || o->state != HOST_ELSEWHERE || atomic_load(&m->gone) != WEFT__PRESUMED_DEAD || m->by_hearsay)
-        return;
+    if (!o || !m->heard_by_another) return;
     for (int r = o->first; r < ctx->world_size; r++)
-        if (is_of(ctx, o, r) && lives(ctx, r)) weft__peer_gone(ctx, r, WEFT__PRESUMED_DEAD, false, m->why);
+        if (is_of(ctx, o, r)) weft__peer_unreachable(ctx, r, m->by_hearsay, m->why);
 }
 
 /* Its end is known otherwise, from its own host. */
@@ -563,4 +563,4 @@ const weft__protocol weft__heartbeat_protocol = {.name = "which hosts are heard"
                                                  .open = open_heartbeat,
                                                  .close = close_heartbeat,
                                                  .notice = heartbeat_notice,
-                                                 .peer_gone = heartbeat_peer_gone};
+                                                 .peer_unreachable = heartbeat_peer_unreachable};

@@ -57,9 +57,10 @@ static weft__peer *peer_of(const weft_group *group, int member)
     return &group->ctx->peers[group->world[member]];
 }
 
+/* Nothing can be asked of it. */
 static bool gone(const weft_group *group, int member)
 {
-    return atomic_load(&peer_of(group, member)->gone);
+    return atomic_load(&peer_of(group, member)->gone) != WEFT__LIVES;
 }
 
 bool weft__late_read_board(weft_group *group, int member, uint64_t number)

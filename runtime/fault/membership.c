@@ -59,7 +59,7 @@ static void tell_deaths(weft_context *ctx, int64_t now_ns)
         weft__gone gone = atomic_load(&ctx->peers[i].gone);
         if (gone == WEFT__PRESUMED_DEAD)
             weft__views_presume_dead(views, i, now_ns);
-        else if (gone != WEFT__LIVES)
+        else if (gone > WEFT__UNREACHABLE)
             weft__views_died(views, i, now_ns);
     }
 }
@@ -128,7 +128,7 @@ bool weft__membership_is_stuck(const weft_context *ctx, const int *ranks, int n,
         return false;
     for (int i = 0; i < ctx->world_size; i++) {
         members += weft__views_has(m->views, i);
-        here += weft__views_has(m->views, i) && !atomic_load(&ctx->peers[i].gone);
+        here += weft__views_has(m->views, i) && atomic_load(&ctx->peers[i].gone) == WEFT__LIVES;
     }
     snprintf(text, bytes,
              "rank %d reaches %d of the %d ranks of view %u, itself included%s%s, which are too few to go on "
@@ -227,7 +227,7 @@ int64_t weft__membership_check(weft_context *ctx, int64_t now_ns)
 static bool is_heard(const weft_context *ctx, int from, const weft__view_message *word)
 {
     const weft__views *views = membership_of(ctx)->views;
-    return !atomic_load(&ctx->peers[from].gone) || word->word == WEFT__VIEW_IS ||
+    return !weft__is_gone(&ctx->peers[from]) || word->word == WEFT__VIEW_IS ||
            word->view != weft__views_number(views);
 }
 
@@ -308,7 +308,7 @@ static void leave_witness(const weft_context *ctx, weft__witness_asking *witness
     if (!witness) return;
     for (int i = 0; i < ctx->world_size; i++) {
         weft__gone how = atomic_load(&ctx->peers[i].gone);
-        if (how != WEFT__LIVES && how != WEFT__PRESUMED_DEAD) weft__set_add(gone, i);
+        if (how == WEFT__LEFT || how == WEFT__DIED) weft__set_add(gone, i);
     }
     weft__witness_asking_leave(witness, gone);
 }

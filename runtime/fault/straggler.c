@@ -21,9 +21,10 @@
 #define MORE_BYTES     20  /* for "; and 1000000 more" */
 #define NAMED_MOST     16  /* late ranks in one sentence; of more their number is told */
 
+/* Nothing can be asked of it. */
 static bool gone(const weft_group *group, int member)
 {
-    return atomic_load(&group->ctx->peers[group->world[member]].gone);
+    return atomic_load(&group->ctx->peers[group->world[member]].gone) != WEFT__LIVES;
 }
 
 /* Each for itself.  number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what

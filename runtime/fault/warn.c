@@ -55,7 +55,7 @@ static bool told_on_this_host(const weft_request *req)
     weft__row row;
     if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return false;
     for (int i = 0; i < group->size; i++)
-        if (i != group->rank && !atomic_load(&group->ctx->peers[group->world[i]].gone) &&
+        if (i != group->rank && !weft__is_gone(&group->ctx->peers[group->world[i]]) &&
             weft__group_shown(group, i, &row) && atomic_load(&row.warned) == (uint32_t)req->sequence)
             return true;
     return false;

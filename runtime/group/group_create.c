@@ -6,7 +6,8 @@
  *
  * Failing: a member whose time is up tells the lead, who ends the attempt for all that have joined and keeps
  * a tombstone, from which a late member learns of it at once. Only a lead that does not answer lets members
- * fail by themselves. */
+ * fail by themselves.  One that is unreachable from a member (peer.h) fails it there at once, and hears of that when it is
+ * reached again, as the others would wait for that member in vain. */
 #include "group.h"
 #include "group_create_common.h"
 #include "peer.h"
@@ -26,7 +27,8 @@ typedef struct create_key {
 
 typedef struct create_message {
     create_key key;
-    int32_t status, culprit; /* culprit: world rank that is gone, or -1 */
+    int32_t status,
+        culprit; /* culprit: world rank that is gone, or -1; JOIN: WEFT_OK, or the attempt has failed there */
     uint64_t id;
     weft__group_params params;
     char text[WEFT__GROUP_CREATE_TEXT];
@@ -35,6 +37,7 @@ typedef struct create_message {
 
 typedef struct attempt { /* at the lead */
     weft__list link;
+    int owed_to; /* another lead has not heard that this failed here; -1: it is this rank's own */
     create_key key;
     int *world;
     bool *joined;
@@ -48,6 +51,7 @@ typedef struct attempt { /* at the lead */
 typedef struct joining { /* at every member: its request's */
     weft__group_create creation;
     create_key key;
+    bool told; /* the lead: a member is unreachable from here */
 } joining;
 
 struct weft__occurrence {
@@ -130,7 +134,7 @@ static attempt *find_attempt(weft_context *ctx, const create_key *key)
     WEFT__LIST_EACH(attempts_of(ctx), at)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
-        if (same_key(&a->key, key)) return a;
+        if (a->owed_to < 0 && same_key(&a->key, key)) return a;
     }
     return NULL;
 }
@@ -149,6 +153,7 @@ static attempt *new_attempt(weft_context *ctx, const create_message *m)
     size_t n = m->key.size;
     if (!a) return NULL;
     weft__list_init(&a->link);
+    a->owed_to = -1;
     a->key = m->key;
     a->world = weft__reserve_zeroed(n * sizeof *a->world);
     a->joined = weft__reserve_zeroed(n * sizeof *a->joined);
@@ -213,6 +218,11 @@ static void on_join(weft_context *ctx, int peer, const create_message *m)
         return;
     }
     member = member_of(a, peer);
+    if (member >= 0 && a->joined[member] &&
+        a->failed != WEFT_OK) { /* it was unreachable when all were told */
+        send_small(ctx, peer, WEFT__MESSAGE_CREATE_FAILED, &m->key, a->failed, a->culprit, a->text);
+        return;
+    }
     if (member < 0 || a->joined[member]) {
         weft__peer_refused(ctx, peer, "it joins a group twice, or one that it is no member of");
         return;
@@ -224,10 +234,14 @@ static void on_join(weft_context *ctx, int peer, const create_message *m)
         return;
     }
     a->present++;
+    if (m->status != WEFT_OK) {
+        fail_attempt(ctx, a, (weft_status)m->status, m->culprit, m->text);
+        return;
+    }
     weft__group_params_merge(&a->params, &m->params);
     for (uint32_t i = 0; i < a->key.size; i++) {
         char text[WEFT__GROUP_CREATE_TEXT];
-        if (a->joined[i] || !atomic_load(&ctx->peers[a->world[i]].gone)) continue;
+        if (a->joined[i] || atomic_load(&ctx->peers[a->world[i]].gone) == WEFT__LIVES) continue;
         weft__peer_fate(ctx, a->world[i], text, sizeof text);
         fail_attempt(ctx, a, WEFT_ERR_PEER, a->world[i], text);
         return;
@@ -241,7 +255,7 @@ static void on_expired(weft_context *ctx, int peer, const create_message *m)
     attempt *a = find_attempt(ctx, &m->key);
     if (!a || a->failed != WEFT_OK || member_of(a, peer) < 0) return;
     snprintf(text, sizeof text, "%s", m->text);
-    for (uint32_t i = 0; i < a->key.size; i++)
+    for (uint32_t i = 0; i < a->key.size && m->culprit < 0; i++)
         if (!a->joined[i]) weft__group_create_missing(ctx, a->world[i], text, sizeof text);
     fail_attempt(ctx, a, (weft_status)m->status, m->culprit, text);
 }
@@ -293,7 +307,8 @@ static weft_status create_check(const weft_context *ctx, int peer, int type, con
     if (m->key.size == 0 || m->key.size > (uint32_t)ctx->world_size)
         return weft__fail(WEFT_ERR_PEER, "a group of %" PRIu32 " members: expected 1 to %d", m->key.size,
                           ctx->world_size);
-    if (type == WEFT__MESSAGE_CREATE_JOIN) return check_members(ctx, peer, m, entries);
+    if (type == WEFT__MESSAGE_CREATE_JOIN && m->status == WEFT_OK)
+        return check_members(ctx, peer, m, entries);
     if (type == WEFT__MESSAGE_CREATE_READY) {
         if (weft__group_maker(m->id) == peer) return WEFT_OK;
         return weft__fail(WEFT_ERR_PEER, "a group of number %#" PRIx64 ", which is not one of its numbers",
@@ -302,7 +317,7 @@ static weft_status create_check(const weft_context *ctx, int peer, int type, con
     if (!weft__is_failure(m->status) || m->culprit < -1 || m->culprit >= ctx->world_size)
         return weft__fail(WEFT_ERR_PEER, "a group that fails with status %" PRId32 " over rank %" PRId32,
                           m->status, m->culprit);
-    return WEFT_OK;
+    return type == WEFT__MESSAGE_CREATE_JOIN ? check_members(ctx, peer, m, entries) : WEFT_OK;
 }
 
 static void create_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
@@ -332,17 +347,25 @@ static void create_take_message(weft_context *ctx, int peer, int type, const voi
     weft__reserve_give(m);
 }
 
+static create_message *new_join(const weft_request *req, size_t *bytes)
+{
+    const joining *j = joining_of(req);
+    create_message *m = new_message(&j->key, j->key.size, bytes);
+    if (!m) return NULL;
+    m->params = weft__own_params(req->ctx);
+    m->params.program = j->creation.group->asks_for_program;
+    for (uint32_t i = 0; i < j->key.size; i++) m->list[i] = j->creation.group->world[i];
+    return m;
+}
+
 static void send_join(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     joining *j = joining_of(req);
     size_t bytes;
-    create_message *m = new_message(&j->key, j->key.size, &bytes);
+    create_message *m = new_join(req, &bytes);
     weft_status status = WEFT_ERR_MEMORY;
     if (m) {
-        m->params = weft__own_params(ctx);
-        m->params.program = j->creation.group->asks_for_program;
-        for (uint32_t i = 0; i < j->key.size; i++) m->list[i] = j->creation.group->world[i];
         status = weft__p2p_control(ctx->p2p, j->creation.lead, WEFT__MESSAGE_CREATE_JOIN, m, bytes);
     }
     weft__reserve_give(m);
@@ -355,6 +378,66 @@ static void give_up(weft_request *req)
     joining *j = joining_of(req);
     send_small(req->ctx, j->creation.lead, WEFT__MESSAGE_CREATE_EXPIRED, &j->key, j->creation.gave_up, -1,
                j->creation.text);
+}
+
+/* ---- ranks that are unreachable from here ---- */
+
+/* The lead is: the attempt has failed for all, and where there is no memory for the word of that their deadlines say so. */
+static void fail_unreachable_lead(weft_request *req, const char *why)
+{
+    weft_context *ctx = req->ctx;
+    const int lead = req->u.creation->lead;
+    size_t bytes;
+    create_message *m = new_join(req, &bytes);
+    attempt *a = m ? new_attempt(ctx, m) : NULL;
+    if (a) {
+        a->owed_to = lead;
+        a->failed = WEFT_ERR_PEER;
+        a->culprit = lead;
+        snprintf(a->text, sizeof a->text, "%s", why);
+    }
+    weft__reserve_give(m);
+    weft__group_create_fail(req, WEFT_ERR_PEER, lead, why);
+}
+
+/* Another member is: the lead, which may reach it, ends the attempt for all. */
+static void tell_unreachable(weft_request *req, int rank, const char *why)
+{
+    joining_of(req)->told = true;
+    send_small(req->ctx, req->u.creation->lead, WEFT__MESSAGE_CREATE_EXPIRED, &joining_of(req)->key,
+               WEFT_ERR_PEER, rank, why);
+}
+
+static void pay(weft_context *ctx, attempt *a)
+{
+    size_t bytes;
+    create_message *m = new_message(&a->key, a->key.size, &bytes);
+    if (m) {
+        for (uint32_t i = 0; i < a->key.size; i++) m->list[i] = a->world[i];
+        m->params = a->params;
+        m->status = a->failed;
+        m->culprit = a->culprit;
+        snprintf(m->text, sizeof m->text, "%s", a->text);
+        weft__p2p_control(ctx->p2p, a->owed_to, WEFT__MESSAGE_CREATE_JOIN, m, bytes);
+    }
+    weft__reserve_give(m);
+    attempt_free(a);
+}
+
+static attempt *owed_to(weft_context *ctx, int rank)
+{
+    WEFT__LIST_EACH(attempts_of(ctx), at)
+    {
+        attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
+        if (a->owed_to == rank) return a;
+    }
+    return NULL;
+}
+
+static void create_peer_returns(weft_context *ctx, int rank)
+{
+    attempt *a;
+    while ((a = owed_to(ctx, rank)) != NULL) pay(ctx, a);
 }
 
 static create_key make_key(const weft_request *req, const weft_group *group)
@@ -372,7 +455,9 @@ static void create_start(weft_request *req)
     weft_context *ctx = req->ctx;
     joining *j = joining_of(req);
     weft_group *group = j->creation.group;
+    create_key key;
     char text[WEFT__GROUP_CREATE_TEXT];
+    int lead, unreachable = -1;
     req->algorithm = "lead";
     j->key = make_key(req, group);
     req->sequence = j->key.occurrence;
@@ -380,8 +465,17 @@ static void create_start(weft_request *req)
     for (int i = 0; i < group->size; i++)
         if (group->world[i] < j->creation.lead) j->creation.lead = group->world[i];
     for (int i = 0; i < group->size; i++) {
-        if (!atomic_load(&ctx->peers[group->world[i]].gone)) continue;
+        const weft__gone gone = atomic_load(&ctx->peers[group->world[i]].gone);
+        if (gone == WEFT__LIVES) continue;
         weft__peer_fate(ctx, group->world[i], text, sizeof text);
+        if (gone == WEFT__UNREACHABLE && group->world[i] == j->creation.lead) {
+            fail_unreachable_lead(req, text);
+            return;
+        }
+        if (gone == WEFT__UNREACHABLE) {
+            unreachable = group->world[i];
+            continue;
+        }
         /* Not before the lead knows that this rank has come: its count is what late members are told by. */
         if (group->world[i] == j->creation.lead || j->creation.lead == ctx->rank) {
             weft__group_create_fail(req, WEFT_ERR_PEER, group->world[i], text);
@@ -394,7 +488,14 @@ static void create_start(weft_request *req)
         weft__group_create_ready(req, weft__group_ids(ctx, 1), &params);
         return;
     }
-    send_join(req);
+    if (unreachable >= 0) weft__peer_fate(ctx, unreachable, text, sizeof text);
+    key = j->key;
+    lead = j->creation.lead;
+    send_join(
+        req); /* to itself, or to a lead that is gone by now, that ends the request: nothing of it is read any more */
+    if (unreachable < 0 || lead == ctx->rank) return;
+    req = find_request(ctx, lead, &key);
+    if (req) tell_unreachable(req, unreachable, text);
 }
 
 static weft_request *waiting_for_lead(weft_context *ctx, int lead)
@@ -419,6 +520,18 @@ static attempt *waiting_for_member(weft_context *ctx, int rank)
     return NULL;
 }
 
+static weft_request *waiting_with(weft_context *ctx, int rank)
+{
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->op.kind == WEFT__OP_NEW_GROUP && !joining_of(req)->told &&
+            weft__group_member(req->u.creation->group, rank) >= 0)
+            return req;
+    }
+    return NULL;
+}
+
 static void create_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_request *req;
@@ -426,6 +539,16 @@ static void create_peer_gone(weft_context *ctx, int rank, const char *why)
     while ((a = waiting_for_member(ctx, rank)) != NULL) fail_attempt(ctx, a, WEFT_ERR_PEER, rank, why);
     while ((req = waiting_for_lead(ctx, rank)) != NULL)
         weft__group_create_fail(req, WEFT_ERR_PEER, rank, why);
+    while ((a = owed_to(ctx, rank)) != NULL) attempt_free(a);
+}
+
+static void create_peer_unreachable(weft_context *ctx, int rank, const char *why)
+{
+    weft_request *req;
+    attempt *a;
+    while ((a = waiting_for_member(ctx, rank)) != NULL) fail_attempt(ctx, a, WEFT_ERR_PEER, rank, why);
+    while ((req = waiting_for_lead(ctx, rank)) != NULL) fail_unreachable_lead(req, why);
+    while ((req = waiting_with(ctx, rank)) != NULL) tell_unreachable(req, rank, why);
 }
 
 static weft_status open_attempts(weft_context *ctx)
@@ -448,6 +571,8 @@ const weft__protocol weft__group_create_protocol = {.name = "new_group",
                                                     .close = close_attempts,
                                                     .message = create_take_message,
                                                     .peer_gone = create_peer_gone,
+                                                    .peer_unreachable = create_peer_unreachable,
+                                                    .peer_returns = create_peer_returns,
                                                     .group_gone = create_group_gone};
 
 /* ---- public ---- */

@@ -49,6 +49,8 @@ typedef struct attempt {
     weft__group_params *tables;
     weft__shrink_message *verdict; /* NULL while GATHERING */
     size_t verdict_bytes;
+    uint32_t
+        strays;   /* ctx->strays when the verdict became known: before that nothing of its group was sent */
     bool put_off; /* the verdict is to be handed on, unless all leave */
 } attempt;
 
@@ -133,9 +135,10 @@ static int member_of(const attempt *a, int world_rank)
     return -1;
 }
 
+/* One that is unreachable from here does: nobody makes a group without it who has no view that leaves it out. */
 static bool lives(const weft_context *ctx, const attempt *a, int member)
 {
-    return !atomic_load(&ctx->peers[a->world[member]].gone);
+    return !weft__is_gone(&ctx->peers[a->world[member]]);
 }
 
 /* This rank lives, so there is one. */
@@ -231,12 +234,14 @@ static void obey(weft_context *ctx, attempt *a)
 {
     weft_request *req = request_of(ctx, a);
     const weft__shrink_message *m = a->verdict;
+    WEFT__ASSERT(m && a->state != GATHERING, a->state);
     if (!req) return;
     if (a->state == FAILED) {
         weft__group_create_fail(req, (weft_status)m->status, -1, m->text);
         return;
     }
     weft__group_create_members(req->u.creation->group, m->list + m->size, (int)m->survivors);
+    req->u.creation->group->strays = a->strays;
     if (req->u.creation->group->rank >= 0)
         weft__group_create_ready(req, m->id, &m->params);
     else
@@ -244,9 +249,11 @@ static void obey(weft_context *ctx, attempt *a)
 }
 
 /* Takes m over. */
-static void know(attempt *a, attempt_state state, weft__shrink_message *m, size_t bytes)
+static void know(const weft_context *ctx, attempt *a, attempt_state state, weft__shrink_message *m,
+                 size_t bytes)
 {
     WEFT__ASSERT(weft__shrink_told(m) <= (size_t)a->size, weft__shrink_told(m), a->size);
+    a->strays = atomic_load(&ctx->strays);
     weft__reserve_give(a->verdict);
     a->verdict = m;
     a->verdict_bytes = bytes;
@@ -257,7 +264,7 @@ static void know(attempt *a, attempt_state state, weft__shrink_message *m, size_
  * the one before. */
 static void fail_with(weft_context *ctx, attempt *a, weft__shrink_message *m, size_t bytes)
 {
-    know(a, FAILED, m, bytes);
+    know(ctx, a, FAILED, m, bytes);
     tell_others(ctx, a);
     obey(ctx, a);
 }
@@ -305,7 +312,8 @@ static void shrink_decide(weft_context *ctx, attempt *a)
     }
     m->left = weft__shrink_list_gone(ctx, m, WEFT__LEFT, &next);
     m->presumed = weft__shrink_list_gone(ctx, m, WEFT__PRESUMED_DEAD, &next);
-    know(a, HELD, m, bytes);
+    m->died = weft__shrink_list_gone(ctx, m, WEFT__DIED, &next);
+    know(ctx, a, HELD, m, bytes);
     tell_others(ctx, a);
 }
 
@@ -375,7 +383,7 @@ static void on_verdict(weft_context *ctx, attempt *a, int from, int type, const 
     weft__shrink_message *copy = a->state == GATHERING ? weft__shrink_copy(m, bytes) : NULL;
     bool is_first = copy != NULL, is_made;
     if (is_first) {
-        know(a, HELD, copy, bytes);
+        know(ctx, a, HELD, copy, bytes);
         /* Not of the copy, which goes where what one of the gone had still sent ends the attempt. */
         weft__shrink_believe(ctx, m);
     }
@@ -454,12 +462,30 @@ static void shrink_join(weft_request *req, attempt *a)
     if (late && request_of(ctx, a)) give_up(req); /* what the lead before was told */
 }
 
+/* Two ranks that do not reach each other cannot be in one group: such a member is presumed dead here, and what follows says
+ * which of the two goes (views.md).  Not by a rank that has only been told of it: as many as are on the other host would
+ * presume dead the one that has found it.  It waits for a view that leaves it out, or until the two meet again; where there are
+ * no views nothing else would end that. */
+static void give_up_unreachable(const weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    for (int i = 0; i < group->size; i++) {
+        const weft__peer *m = &ctx->peers[group->world[i]];
+        char why[sizeof m->why];
+        if (atomic_load(&m->gone) != WEFT__UNREACHABLE || (m->by_hearsay && weft__by_agreement(ctx)))
+            continue;
+        snprintf(why, sizeof why, "%s", m->why);
+        weft__peer_gone(ctx, group->world[i], WEFT__PRESUMED_DEAD, false, why);
+    }
+}
+
 static void shrink_start(weft_request *req)
 {
     weft_context *ctx = req->ctx;
     weft_group *group = req->group;
     attempt *a;
     char text[128], why[WEFT__SENTENCE_BYTES];
+    give_up_unreachable(group); /* before this request is known to any attempt */
     req->algorithm = "lead";
     req->sequence = ++group->shrinks;
     snprintf(text, sizeof text, "rank %d shrinks the group", ctx->rank);
@@ -523,6 +549,32 @@ static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
     }
 }
 
+static void shrink_peer_unreachable(weft_context *ctx, int rank, const char *why)
+{
+    (void)why;
+    WEFT__LIST_EACH(attempts_of(ctx), at)
+    {
+        const attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
+        const weft_request *req = is_over(a) ? NULL : request_of(ctx, a);
+        if (req && member_of(a, rank) >= 0) give_up_unreachable(req->group);
+    }
+}
+
+/* What went between the two may be lost: this rank's word to its lead, or the lead's to a member. */
+static void shrink_peer_returns(weft_context *ctx, int rank)
+{
+    WEFT__LIST_EACH(attempts_of(ctx), at)
+    {
+        attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
+        const int lead = lead_of(ctx, a);
+        if (member_of(a, rank) < 0) continue;
+        if (lead == rank && !is_over(a))
+            turn_to(ctx, a, rank);
+        else if (lead == ctx->rank && a->verdict)
+            send_verdict(ctx, a, rank);
+    }
+}
+
 /* No view is needed for it any more. */
 static void shrink_peer_certain(weft_context *ctx, int rank, const char *why)
 {
@@ -566,6 +618,8 @@ const weft__protocol weft__shrink_protocol = {.name = "shrink_group",
                                               .close = close_attempts,
                                               .message = shrink_take_message,
                                               .peer_gone = shrink_peer_gone,
+                                              .peer_unreachable = shrink_peer_unreachable,
+                                              .peer_returns = shrink_peer_returns,
                                               .leaves_alone = shrink_leaves_alone,
                                               .peer_certain = shrink_peer_certain,
                                               .view_changed = shrink_view_changed};

@@ -5,12 +5,12 @@
 
 typedef struct weft__shrink_message {
     uint64_t group, id; /* READY, STORED, DONE: number of the new group */
-    uint32_t occurrence, size, survivors, left, presumed;
+    uint32_t occurrence, size, survivors, left, presumed, died;
     int32_t status;
     weft__group_params params;
     char text[WEFT__GROUP_CREATE_TEXT];
     /* World ranks: `size` members of the group, then those told of.  READY and DONE: `survivors` of the new one, those that
-     * `left`, those `presumed` dead; the others have died.  JOIN: those `presumed` dead by its sender. */
+     * `left`, those `presumed` dead, those that have certainly `died`, which are all of the group.  JOIN: those `presumed` dead by its sender. */
     int32_t list[];
 } weft__shrink_message;
 

@@ -10,7 +10,7 @@ bool weft__round_will_come(weft_group *group, uint64_t number, int member, uint6
     weft_context *ctx = group->ctx;
     int world = group->world[member];
     char text[WEFT__SENTENCE_BYTES];
-    if (WEFT__LIKELY(!atomic_load_explicit(&ctx->peers[world].gone, memory_order_relaxed)) ||
+    if (WEFT__LIKELY(atomic_load_explicit(&ctx->peers[world].gone, memory_order_relaxed) == WEFT__LIVES) ||
         weft__has_published(group, member, round))
         return true;
     weft__peer_fate(ctx, world, text, sizeof text);

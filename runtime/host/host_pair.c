@@ -156,6 +156,18 @@ static void start_receive(weft_request *req, unsigned way, size_t room)
     if (req->u.pair.received.count) req->u.pair.recv = recv; /* else it is over, and gone */
 }
 
+/* Before any way has begun. */
+static void refuse(weft_request *req)
+{
+    weft__recv *held = req->u.pair.held;
+    if (weft__kind_way(req->op.kind) == WEFT__RECEIVES && held) {
+        req->u.pair.held = NULL;
+        weft__p2p_cancel_receive(req->ctx->p2p, held);
+    }
+    req->u.pair.open = 1;
+    part_done(req, WEFT_ERR_PEER);
+}
+
 static void pair_start(weft_request *req)
 {
     unsigned traits = weft__kind_traits(req->op.kind), way = traits & WEFT__EXCHANGES;
@@ -165,6 +177,10 @@ static void pair_start(weft_request *req)
     req->u.pair.send = NULL;
     req->u.pair.recv = NULL;
     req->u.pair.failed = WEFT_OK;
+    if (weft__group_refuses_member(req->group, peer)) { /* it was unreachable as this was submitted */
+        refuse(req);
+        return;
+    }
     req->u.pair.open = way == WEFT__EXCHANGES ? 3 : 2; /* each way, and starting */
     if (traits & WEFT__PROBES)
         start_probe(req);

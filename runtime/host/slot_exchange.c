@@ -200,7 +200,7 @@ static void exchange_meet(weft_group *group)
         int to = group->world[i];
         char text[WEFT__SENTENCE_BYTES];
         if (i == group->rank) continue;
-        if (atomic_load(&ctx->peers[to].gone)) {
+        if (atomic_load(&ctx->peers[to].gone) != WEFT__LIVES) {
             weft__peer_fate(ctx, to, text, sizeof text);
             break_by(group, WEFT_ERR_PEER, to, text);
             return;
@@ -299,7 +299,7 @@ static bool has_read_all(const weft_group *group, int member)
 {
     const weft__shm_coll *coll = &group->shm_coll;
     const weft__member_slots *slots;
-    if (member == group->rank || atomic_load(&group->ctx->peers[group->world[member]].gone)) return true;
+    if (member == group->rank || weft__is_gone(&group->ctx->peers[group->world[member]])) return true;
     if (!coll->slots) return false;
     slots = coll->slots[member];
     return atomic_load_explicit(&slots->consumed, memory_order_acquire) >= coll->assigned ||

@@ -105,7 +105,7 @@ static weft_status job_store_ask(weft_context *ctx, int64_t deadline_ns, char en
     uint32_t seen = atomic_load(&job->answers);
     weft_status status;
     weft__alarm_tell(ctx, 0, &where);
-    while (atomic_load(&job->answers) == seen && !atomic_load(&ctx->peers[0].gone)) {
+    while (atomic_load(&job->answers) == seen && atomic_load(&ctx->peers[0].gone) == WEFT__LIVES) {
         if (weft__now_ns() >= deadline_ns)
             return weft__fail(WEFT_ERR_TIMEOUT,
                               "context_store: rank 0 (host %s, pid %d), which keeps the job's "
@@ -113,7 +113,7 @@ static weft_status job_store_ask(weft_context *ctx, int64_t deadline_ns, char en
                               ctx->peers[0].host, ctx->peers[0].pid, (double)ctx->timeout_ms / 1e3);
         weft__sleep_on(&job->answers, seen, deadline_ns);
     }
-    if (atomic_load(&ctx->peers[0].gone))
+    if (atomic_load(&ctx->peers[0].gone) != WEFT__LIVES)
         return weft__fail(WEFT_ERR_PEER, "context_store: rank 0, which keeps the job's store, %s",
                           weft__has_left(&ctx->peers[0]) ? "has left" : ctx->peers[0].why);
     weft__lock_take(&job->lock);
@@ -211,4 +211,5 @@ const weft__protocol weft__store_protocol = {.name = "job store",
                                              .open = open_job_store,
                                              .close = close_job_store,
                                              .notice = job_store_notice,
-                                             .peer_gone = job_store_peer_gone};
+                                             .peer_gone = job_store_peer_gone,
+                                             .peer_unreachable = job_store_peer_gone};

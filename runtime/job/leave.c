@@ -149,7 +149,7 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
         snprintf(notice.text, sizeof notice.text, "has aborted: %.400s", why);
     weft__breaks_repeat(ctx); /* first, on either way */
     for (int i = 0; i < ctx->world_size && !together; i++)
-        if (i != ctx->rank && !atomic_load(&ctx->peers[i].gone) && !weft__peer_reached(ctx, i))
+        if (i != ctx->rank && !weft__is_gone(&ctx->peers[i]) && !weft__peer_reached(ctx, i))
             weft__alarm_tell(ctx, i, &notice);
     weft__record_life(&ctx->record, WEFT__LIFE_STAGE,
                       status == WEFT_OK ? WEFT__STAGE_LEAVING : WEFT__STAGE_ABORTING);
@@ -170,7 +170,7 @@ static bool can_be_sent(const weft_request *req)
         return true;
     for (int i = 0; i < group->size; i++)
         if ((req->op.peer == WEFT_ANY_RANK || req->op.peer == i) && i != group->rank &&
-            !atomic_load(&group->ctx->peers[group->world[i]].gone))
+            atomic_load(&group->ctx->peers[group->world[i]].gone) == WEFT__LIVES)
             return true;
     return false;
 }

@@ -25,9 +25,11 @@ static leaving *leaving_of(const weft_context *ctx)
     return ctx->protocol_state[WEFT__PROTOCOL_LEAVE_TOGETHER];
 }
 
+/* One that is unreachable from here is: the others have it in their tree too, and nobody is to leave together without it.  No
+ * word comes from it, and so all leave alone. */
 static bool is_there(const weft_context *ctx, int rank)
 {
-    return !atomic_load(&ctx->peers[rank].gone);
+    return !weft__is_gone(&ctx->peers[rank]);
 }
 
 static int lowest_there(const weft_context *ctx)
@@ -163,6 +165,13 @@ static void leave_together_peer_gone(weft_context *ctx, int rank, const char *wh
     leaving_of(ctx)->changed = true;
 }
 
+/* It can be told what could not be. */
+static void leave_together_peer_returns(weft_context *ctx, int rank)
+{
+    (void)rank;
+    leaving_of(ctx)->changed = true;
+}
+
 static weft_status open_leave_together(weft_context *ctx)
 {
     leaving *l = calloc(1, sizeof *l);
@@ -185,4 +194,5 @@ const weft__protocol weft__leave_together_protocol = {.name = "leave_together",
                                                       .open = open_leave_together,
                                                       .close = close_leave_together,
                                                       .message = leave_together_message,
-                                                      .peer_gone = leave_together_peer_gone};
+                                                      .peer_gone = leave_together_peer_gone,
+                                                      .peer_returns = leave_together_peer_returns};

@@ -1,6 +1,6 @@
 /* test_vanished.c - hosts whose cable is cut: named in about the heartbeat's limit, whether anything was under way or not, and
  * the others go on without them; a short cut, ranks that are stopped, and a way that is lost between two hosts which a third
- * one reaches are no deaths.
+ * one reaches are no deaths: of these two none goes but by a shrink, and once the way is there they work together again.
  *
  * VANISHED_ROUNDS=n cuts cables n times in each case and tells how long it took; without network namespaces all is skipped. */
 #include "cables.h"
@@ -238,7 +238,47 @@ typedef struct disturbance {
     bool busy;
     int cut_ms, stop_ms, block_ms; /* one of these; both ways between hosts 0 and 1, or one */
     bool one_way;
+    bool
+        highest; /* not hosts 0 and 1, but the last one and 0 lose each other: who finds it is higher than who is told */
 } disturbance;
+
+/* Ranks next to each other in the ring of watchers, of two hosts that lose each other: the first one watches over the second. */
+static int finder_of(const disturbance *plan)
+{
+    return plan->highest ? RANKS - 1 : RANKS / HOSTS - 1;
+}
+
+static int told_of(const disturbance *plan)
+{
+    return (finder_of(plan) + 1) % RANKS;
+}
+
+/* The lowest of the third host, which is asked. */
+static int witness_of(const disturbance *plan)
+{
+    return (told_of(plan) + RANKS / HOSTS) % RANKS;
+}
+
+static bool block(const disturbance *plan)
+{
+    const int a = host_of(finder_of(plan)), b = host_of(told_of(plan));
+    return cables_block(a, b) && (plan->one_way || cables_block(b, a));
+}
+
+static bool unblock(const disturbance *plan)
+{
+    const int a = host_of(finder_of(plan)), b = host_of(told_of(plan));
+    return cables_unblock(a, b) && (plan->one_way || cables_unblock(b, a));
+}
+
+static void check_found_text(const disturbance *plan, const char *text)
+{
+    char expected[96];
+    snprintf(expected, sizeof expected,
+             "rank %d is unreachable from here (rank %d), though rank %d reaches its host", told_of(plan),
+             finder_of(plan), witness_of(plan));
+    CHECK_TEXT(text, expected);
+}
 
 static void disturb(job_rank *me)
 {
@@ -258,9 +298,9 @@ static void disturb(job_rank *me)
         for (int r = 0; r < RANKS; r++)
             if (last >> r & 1) CHECK_INT(kill(job_pid(me, r), SIGCONT), 0);
     } else {
-        CHECK(cables_block(0, 1) && (plan->one_way || cables_block(1, 0)));
+        CHECK(block(plan));
         job_sleep_ms(plan->block_ms);
-        CHECK(cables_unblock(0, 1) && (plan->one_way || cables_unblock(1, 0)));
+        CHECK(unblock(plan));
     }
     job_sleep_ms(2 * HEARTBEAT_MS); /* whoever is suspected is so by then */
 }
@@ -311,11 +351,12 @@ static void nobody_is_accused(job_rank *me)
         job_leave(me);
 }
 
-/* Two hosts lose each other, and the third one reaches both: the ranks of one of the two have to go, which are the higher ones. */
+/* Two hosts lose each other, and the third one reaches both: the ranks of one of the two have to go, which are those that were
+ * told of it. */
 static void unreachable(job_rank *me)
 {
     const disturbance *plan = me->arg;
-    const int64_t all = (INT64_C(1) << RANKS) - 1, gone = ranks_of(1);
+    const int64_t all = (INT64_C(1) << RANKS) - 1, gone = ranks_of(host_of(told_of(plan)));
     weft_call call = {.timeout_ms = 3000 * JOB_SLOWER};
     weft_group *next = NULL;
     weft_request *req = NULL;
@@ -324,13 +365,12 @@ static void unreachable(job_rank *me)
     job_setenv(me, "WEFT_RECONNECT_MS", ms);
     join(me);
     job_meet(me);
-    if (!me->rank) CHECK(cables_block(0, 1) && (plan->one_way || cables_block(1, 0)));
+    if (!me->rank) CHECK(block(plan));
     CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, HEARTBEAT_MS + RECONNECT_MS + JOB_LATE_MS));
     job_meet(me);
-    if (me->rank == 1) { /* from which the watch ring goes on to rank 2 */
+    if (me->rank == finder_of(plan)) {
         CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(me->world, NULL, &req));
-        CHECK_TEXT(weft_last_error(),
-                   "rank 2 is unreachable from here (rank 1), though rank 4 reaches its host");
+        check_found_text(plan, weft_last_error());
     }
     CHECK_OK(weft_shrink_group(me->world, &call, &next, &req));
     WAIT_STATUS(gone >> me->rank & 1 ? WEFT_ERR_PEER : WEFT_OK, req);
@@ -340,7 +380,172 @@ static void unreachable(job_rank *me)
         job_sum_works(next);
     }
     job_meet(me);
-    if (!me->rank) CHECK(cables_unblock(0, 1) && (plan->one_way || cables_unblock(1, 0)));
+    if (!me->rank) CHECK(unblock(plan));
+    job_leave(me);
+}
+
+/* ---- unreachable is not dead ---- */
+
+/* The ranks of two hosts. */
+static weft_group *group_of(job_rank *me, int a, int b, const char *label)
+{
+    int ranks[RANKS], n = 0;
+    weft_call call = {.timeout_ms = JOB_WAIT_MS, .label = label};
+    weft_group *group = NULL;
+    weft_request *req = NULL;
+    for (int r = 0; r < RANKS; r++)
+        if (host_of(r) == a || host_of(r) == b) ranks[n++] = r;
+    CHECK_OK(weft_new_group(me->world, ranks, n, &call, &group, &req));
+    WAIT_OK(req);
+    return group;
+}
+
+/* Who does not reach a member is told so, at once where it knows, and is not told that anybody is dead. */
+static void check_apart(job_rank *me, weft_request *received)
+{
+    const disturbance *plan = me->arg;
+    const int finder = finder_of(plan), told = told_of(plan), pair[] = {finder, told};
+    weft_call call = {.timeout_ms = JOB_WAIT_MS, .label = "two that do not reach each other"};
+    weft_group *group = NULL;
+    weft_request *req = NULL;
+    int dead[RANKS];
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, HEARTBEAT_MS + RECONNECT_MS + JOB_LATE_MS));
+    CHECK_INT(weft_group_dead(me->world, dead, RANKS), 0);
+    if (me->rank == finder) {
+        WAIT_STATUS(WEFT_ERR_PEER, received);
+        check_found_text(plan, weft_request_message(received));
+    }
+    if (me->rank != finder && me->rank != told) return;
+    CHECK_OK(weft_new_group(me->world, pair, 2, &call, &group, &req));
+    WAIT_STATUS(WEFT_ERR_PEER, req);
+    CHECK_TEXT(weft_request_message(req), "unreachable");
+    weft_release(req);
+    weft_group_free(group);
+}
+
+/* Until the two reach each other again. */
+static weft_group *make_all(job_rank *me)
+{
+    const int64_t end = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
+    int all[RANKS];
+    for (int r = 0; r < RANKS; r++) all[r] = r;
+    for (int i = 0; job_now_ns() < end; i++) {
+        char label[16];
+        weft_call call = {.timeout_ms = JOB_WAIT_MS, .label = label};
+        weft_group *group = NULL;
+        weft_request *req = NULL;
+        weft_status status;
+        snprintf(label, sizeof label, "all %d", i);
+        CHECK_OK(weft_new_group(me->world, all, RANKS, &call, &group, &req));
+        status = weft_wait(req, JOB_WAIT_MS);
+        weft_release(req);
+        if (status == WEFT_OK) return group;
+        weft_group_free(group);
+        CHECK_STATUS(WEFT_ERR_PEER, status);
+        job_sleep_ms(50);
+    }
+    job_fail(__FILE__, __LINE__, "the two do not find each other again");
+    return NULL;
+}
+
+static void check_together(job_rank *me, weft_request *received)
+{
+    const disturbance *plan = me->arg;
+    const int finder = finder_of(plan), told = told_of(plan), peer = finder + told - me->rank;
+    weft_group *all = make_all(me);
+    int32_t value = me->rank, other = -1, dead[RANKS];
+    weft_request *req = NULL;
+    job_sum_works(all);
+    CHECK_INT(weft_group_dead(me->world, dead, RANKS), 0);
+    if (me->rank == finder || me->rank == told) {
+        CHECK_OK(weft_isend(all, &value, 1, WEFT_INT32, peer, 5, NULL, &req));
+        CHECK_OK(weft_irecv(all, &other, 1, WEFT_INT32, peer, 5, NULL, NULL));
+        CHECK_INT(other, peer);
+        WAIT_OK(req);
+        /* What was lost leaves no gap that somebody might not see. */
+        CHECK_STATUS(WEFT_ERR_PEER, weft_isend(me->world, &value, 1, WEFT_INT32, peer, 6, NULL, &req));
+        CHECK_TEXT(weft_last_error(), "was unreachable from here");
+        WAIT_STATUS(WEFT_ERR_PEER, received);
+    }
+    weft_group_free(all);
+}
+
+static void unreachable_lives(job_rank *me)
+{
+    const disturbance *plan = me->arg;
+    const int finder = finder_of(plan), told = told_of(plan), third = host_of(witness_of(plan));
+    weft_group *near = NULL, *far = NULL;
+    weft_request *received = NULL;
+    int32_t value = 0;
+    char ms[16];
+    snprintf(ms, sizeof ms, "%d", RECONNECT_MS);
+    job_setenv(me, "WEFT_RECONNECT_MS", ms);
+    join(me);
+    if (host_of(me->rank) != host_of(told))
+        near = group_of(me, host_of(finder), third, "without who is told");
+    if (host_of(me->rank) != host_of(finder))
+        far = group_of(me, host_of(told), third, "without who finds it");
+    if (me->rank == finder || me->rank == told)
+        CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, finder + told - me->rank, 7, NULL, &received));
+    job_meet(me);
+    if (!me->rank) CHECK(block(plan));
+    check_apart(me, received);
+    job_meet(me);
+    if (near) job_sum_works(near);
+    if (far) job_sum_works(far);
+    job_meet(me);
+    if (!me->rank) CHECK(unblock(plan));
+    check_together(me, received);
+    weft_release(received);
+    weft_group_free(near);
+    weft_group_free(far);
+    job_meet(me);
+    job_leave(me);
+}
+
+/* A first connection has longer than one that is made again. */
+static void connect_all(job_rank *me)
+{
+    int32_t values[2 * RANKS] = {0};
+    weft_request *reqs[2 * RANKS] = {NULL};
+    for (int r = 0; r < RANKS; r++) {
+        if (r == me->rank) continue;
+        CHECK_OK(weft_irecv(me->world, &values[r], 1, WEFT_INT32, r, 9, NULL, &reqs[r]));
+        CHECK_OK(weft_isend(me->world, &values[RANKS + r], 1, WEFT_INT32, r, 9, NULL, &reqs[RANKS + r]));
+    }
+    for (int i = 0; i < 2 * RANKS; i++)
+        if (reqs[i]) WAIT_OK(reqs[i]);
+}
+
+/* The ranks of the one host leave: they do not wait for the other one for long, and do not take it that all leave.  The others
+ * go on together. */
+static void leave_apart(job_rank *me)
+{
+    const disturbance *plan = me->arg;
+    const int64_t all = (INT64_C(1) << RANKS) - 1, left = ranks_of(host_of(finder_of(plan)));
+    weft_call call = {.timeout_ms = JOB_WAIT_MS / 2};
+    weft_group *next = NULL;
+    weft_request *req = NULL;
+    char ms[16];
+    snprintf(ms, sizeof ms, "%d", RECONNECT_MS);
+    job_setenv(me, "WEFT_RECONNECT_MS", ms);
+    join(me);
+    connect_all(me);
+    job_meet(me);
+    if (!me->rank) CHECK(block(plan));
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, HEARTBEAT_MS + RECONNECT_MS + JOB_LATE_MS));
+    job_meet(me);
+    if (left >> me->rank & 1) {
+        job_leave(me);
+        job_meet(me);
+        if (!me->rank) CHECK(unblock(plan));
+        return;
+    }
+    CHECK_OK(weft_shrink_group(me->world, &call, &next, &req));
+    WAIT_OK(req);
+    CHECK_INT(mask_of(next), all & ~left);
+    job_sum_works(next);
+    job_meet(me);
     job_leave(me);
 }
 
@@ -361,6 +566,27 @@ static void with_cables(void **state)
                 __VA_ARGS__                                                             \
             }                                                                           \
         }                                                                               \
+    }
+#define LIVES(sentence, ...)                                                            \
+    {                                                                                   \
+        sentence, with_cables, NULL, NULL, &(job_plan)                                  \
+        {                                                                               \
+            .ranks = RANKS, .body = unreachable_lives, .bare = true, .processes = true, \
+            .arg = &(disturbance)                                                       \
+            {                                                                           \
+                __VA_ARGS__                                                             \
+            }                                                                           \
+        }                                                                               \
+    }
+#define LEAVES(sentence, ...)                                                                           \
+    {                                                                                                   \
+        sentence, with_cables, NULL, NULL, &(job_plan)                                                  \
+        {                                                                                               \
+            .ranks = RANKS, .body = leave_apart, .bare = true, .processes = true, .arg = &(disturbance) \
+            {                                                                                           \
+                __VA_ARGS__                                                                             \
+            }                                                                                           \
+        }                                                                                               \
     }
 #define UNREACHABLE(sentence, ...)                                                                      \
     {                                                                                                   \
@@ -384,6 +610,11 @@ int main(int argc, char **argv)
         UNDISTURBED("a way between two hosts is lost for 2.5 s", .block_ms = 2500),
         UNREACHABLE("two hosts lose each other", .block_ms = 1),
         UNREACHABLE("one way between two hosts is lost", .one_way = true),
+        LIVES("two hosts lose each other, and find each other again", .block_ms = 1),
+        UNREACHABLE("two hosts lose each other, the higher finds it", .highest = true),
+        LIVES("one way between two hosts is lost, and is there again", .one_way = true),
+        LIVES("two hosts lose each other, the higher finds it, and find each other again", .highest = true),
+        LEAVES("a host leaves that another one does not reach", .block_ms = 1),
     };
     int failed;
     setenv("WEFT_LOG", "0", 0);

@@ -4,8 +4,13 @@
  * connections to one host the one is silent, which is made anew, or of a host that is heard elsewhere one rank is said to be
  * dead, which the others are not; ranks are away meanwhile,
  * stopped or in a debugger, for up to seconds.  What must hold: a host that vanishes is presumed dead by all others in time, and
- * finds itself without them; of a pair that a third host reaches nobody is presumed dead before their connection could be made
- * again, and one of the two afterwards; and nobody ever is otherwise, whoever is away. */
+ * finds itself without them; and nobody ever is presumed dead otherwise, whoever is away.  Of a pair that a third host reaches
+ * the two are unreachable for each other, once their connection could not be made again in time: the groups of both break at
+ * all members, the others do not, and when the way is there again so is their connection.
+ *
+ * For some pairs the members of a group of both, or the two alone, shrink it when it has broken: all who get a group have the
+ * same one, and of the two one goes at most; nobody goes where the one that has found the loss shrinks last, when the two
+ * have met again. */
 #include "chance.h"
 #include "engine.h"
 #include "executors.h"
@@ -25,8 +30,23 @@ enum {
     SHORT_MS = LIMIT_MS / 2,
     RENEWED_MS = 6 * LIMIT_MS, /* by then what is silent alone has been made anew */
     RECONNECT_MS = 3000,
-    SAID_MS = 2 * LIMIT_MS /* by then the host is heard elsewhere */
+    HEALED_MS = 3 * LIMIT_MS,                        /* by then ways that are there again are used */
+    SHRINK_MS = 4 * LIMIT_MS,                        /* a shrink has */
+    PATIENT_MS = CUT_OFF_MS + HEALED_MS + SHRINK_MS, /* one that waits until the two meet again */
+    SAID_MS = 2 * LIMIT_MS                           /* by then the host is heard elsewhere */
 };
+
+/* When a pair's ways are there again: before it is given up, or afterwards. */
+typedef enum healing { NEVER, IN_TIME, LATE, HEALINGS } healing;
+
+/* Which group of the pair is shrunk, and when. */
+typedef enum shrinking {
+    NOT_SHRUNK,
+    BY_ALL,      /* the group of all */
+    BY_THE_PAIR, /* a group of the two */
+    FINDER_LAST, /* the group of all, and by who has found the loss only when the two have met again */
+    SHRINKINGS
+} shrinking;
 
 typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, HEARSAY, TROUBLES } trouble;
 
@@ -35,7 +55,14 @@ static struct {
     int a,
         b; /* the host that vanishes; or the pair; or who hears nothing of ranks 0 and 1, and who says that 0 is dead */
     bool said;
-    bool one_way, heals;
+    bool one_way;
+    healing heals;
+    shrinking shrinks;
+    bool notices_lost;                                 /* of the pair too */
+    weft_group *shrunk[RANKS_MOST], *made[RANKS_MOST]; /* NULL: it is in none */
+    weft_request *reqs[RANKS_MOST];                    /* of that; NULL: it has not asked yet */
+    weft_group *both[RANKS_MOST],
+        *others[RANKS_MOST]; /* of a pair, and all others; of all but b.  NULL: it is in none */
     int64_t at_ns, ends_ns;
     bool was_away[RANKS_MOST]; /* since then: its limits have begun anew */
 } game;
@@ -62,29 +89,63 @@ static void lose_ways(bool lost)
 
 static bool is_gone(int rank, int other)
 {
-    return atomic_load(&world_rank(rank)->peers[other].gone) != WEFT__LIVES;
+    return weft__is_gone(&world_rank(rank)->peers[other]);
+}
+
+static bool is_unreachable(int rank, int other)
+{
+    return atomic_load(&world_rank(rank)->peers[other].gone) == WEFT__UNREACHABLE;
+}
+
+static bool is_pair(int rank, int other)
+{
+    return (rank == game.a && other == game.b) || (rank == game.b && other == game.a);
+}
+
+static bool is_of_pair(int rank)
+{
+    return rank == game.a || rank == game.b;
 }
 
 static void check_gone(int rank, int other)
 {
     const int64_t since = weft__now_ns() - game.at_ns;
-    const bool between = (rank == game.a) != (other == game.a);
-    if (game.what == VANISHES && between && since >= (LIMIT_MS * WEFT__MS) * 3 / 4) return;
-    if (game.what == PAIR && !game.heals &&
-        (other == game.a || other == game.b || rank == game.a || rank == game.b) &&
+    const bool goes = game.shrinks != NOT_SHRUNK && (game.shrinks != FINDER_LAST || game.heals == NEVER);
+    if (game.what == PAIR && goes && (is_of_pair(rank) || is_of_pair(other)) &&
         since >= RECONNECT_MS * WEFT__MS)
         return;
+    const bool between = (rank == game.a) != (other == game.a);
+    if (game.what == VANISHES && between && since >= (LIMIT_MS * WEFT__MS) * 3 / 4) return;
     if (game.what == HEARSAY && game.said && (other == 0 || other == game.b || rank == 0 || rank == game.b))
         return;
     trace_blame("rank %d counts rank %d as gone after %lld ms: %s", rank, other,
                 (long long)(since / WEFT__MS), world_rank(rank)->peers[other].why);
 }
 
+static void check_unreachable(int rank, int other)
+{
+    const int64_t since = weft__now_ns() - game.at_ns;
+    if (game.what == PAIR && is_pair(rank, other) && game.heals != IN_TIME &&
+        since >= RECONNECT_MS * WEFT__MS)
+        return;
+    trace_blame("rank %d is unreachable from rank %d after %lld ms", other, rank,
+                (long long)(since / WEFT__MS));
+}
+
 static void check_all(void)
 {
     for (int i = 0; i < world.ranks; i++)
-        for (int k = 0; k < world.ranks; k++)
+        for (int k = 0; k < world.ranks; k++) {
             if (is_gone(i, k)) check_gone(i, k);
+            if (is_unreachable(i, k)) check_unreachable(i, k);
+        }
+}
+
+static void swap_pair(void)
+{
+    const int a = game.a;
+    game.a = game.b;
+    game.b = a;
 }
 
 static void draw_game(void)
@@ -97,15 +158,106 @@ static void draw_game(void)
     if (game.what == HEARSAY && world.ranks < 6) game.what = NOTHING;
     game.said = false;
     game.one_way = chance_one_in(2);
-    game.heals = chance_one_in(2);
+    game.heals = (healing)chance_below(HEALINGS);
+    game.shrinks = game.what == PAIR ? (shrinking)chance_below(SHRINKINGS) : NOT_SHRUNK;
+    if (game.shrinks != NOT_SHRUNK) game.b = (game.a + 1) % world.ranks; /* the one listens to the other */
+    if (game.shrinks != NOT_SHRUNK && chance_one_in(2)) swap_pair();
+    game.notices_lost = game.what == PAIR && game.heals == NEVER && chance_one_in(2);
     game.at_ns = weft__now_ns() + (1000 + chance_below(1000)) * WEFT__MS;
     game.ends_ns = WEFT__NEVER;
     if (game.what == SHORTLY) game.ends_ns = game.at_ns + (1 + chance_below(SHORT_MS)) * WEFT__MS;
-    if (game.what == PAIR && game.heals)
+    if (game.what == PAIR && game.heals == IN_TIME)
         game.ends_ns = game.at_ns + (1 + chance_below(RECONNECT_MS)) * WEFT__MS;
+    if (game.what == PAIR && game.heals == LATE)
+        game.ends_ns = game.at_ns + (RECONNECT_MS + chance_below(CUT_OFF_MS)) * WEFT__MS;
     if (game.what == HEARSAY)
         game.ends_ns = game.at_ns + (RECONNECT_MS - chance_below(RECONNECT_MS - SAID_MS)) * WEFT__MS;
     memset(game.was_away, 0, sizeof game.was_away);
+    memset(game.both, 0, sizeof game.both);
+    memset(game.others, 0, sizeof game.others);
+    memset(game.shrunk, 0, sizeof game.shrunk);
+    memset(game.made, 0, sizeof game.made);
+    memset(game.reqs, 0, sizeof game.reqs);
+}
+
+static void make_groups(void)
+{
+    const int pair[] = {game.a, game.b};
+    int all[RANKS_MOST], others[RANKS_MOST], n = 0;
+    for (int i = 0; i < world.ranks; i++) {
+        all[i] = i;
+        if (i != game.b) others[n++] = i;
+    }
+    for (int i = 0; i < world.ranks && game.what == PAIR; i++) {
+        game.both[i] = world_group(i, world_group_id(0), all, world.ranks);
+        if (i != game.b) game.others[i] = world_group(i, world_group_id(1), others, n);
+        if (game.shrinks == BY_THE_PAIR && is_of_pair(i))
+            game.shrunk[i] = world_group(i, world_group_id(2), pair, 2);
+        else if (game.shrinks == BY_ALL || game.shrinks == FINDER_LAST)
+            game.shrunk[i] = game.both[i];
+    }
+}
+
+/* ---- what a pair's group is shrunk to ---- */
+
+static bool has_found(int rank)
+{
+    const int other = rank == game.a ? game.b : game.a;
+    return is_of_pair(rank) && is_unreachable(rank, other) && !world_rank(rank)->peers[other].by_hearsay;
+}
+
+static void may_shrink(int rank)
+{
+    const weft_call call = {.timeout_ms = game.shrinks == FINDER_LAST ? PATIENT_MS : SHRINK_MS};
+    weft_group *group = game.shrunk[rank];
+    if (!group || game.reqs[rank] || atomic_load(&group->state) != WEFT__BROKEN || chance_one_in(4)) return;
+    if (game.shrinks == FINDER_LAST && has_found(rank)) return;
+    TRACE("rank %d shrinks a group", rank);
+    if (weft_shrink_group(group, &call, &game.made[rank], &game.reqs[rank]) != WEFT_OK)
+        trace_blame("rank %d cannot shrink its group: %s", rank, weft_last_error());
+}
+
+static bool has_made(int rank)
+{
+    return game.reqs[rank] && weft_is_completed(game.reqs[rank]) && game.reqs[rank]->status == WEFT_OK;
+}
+
+static void check_same(const weft_group *a, const weft_group *b)
+{
+    if (a->id != b->id || a->size != b->size ||
+        memcmp(a->world, b->world, (size_t)a->size * sizeof *a->world) != 0)
+        trace_blame("rank %d and rank %d have different groups of one attempt", a->ctx->rank, b->ctx->rank);
+}
+
+static void check_shrunk(void)
+{
+    int first = -1, of_pair = 0;
+    for (int i = 0; i < world.ranks; i++) {
+        if (game.reqs[i] && !weft_is_completed(game.reqs[i])) trace_blame("rank %d waits for ever", i);
+        if (!has_made(i)) continue;
+        if (first < 0) first = i;
+        check_same(game.made[first], game.made[i]);
+        of_pair += is_of_pair(i);
+        if (game.shrinks == FINDER_LAST && game.heals == LATE &&
+            (game.made[i]->size != world.ranks || atomic_load(&game.made[i]->state) == WEFT__BROKEN))
+            trace_blame("rank %d has a group of %d, or one that is broken: all had met again", i,
+                        game.made[i]->size);
+    }
+    for (int i = 0; i < world.ranks; i++) {
+        if (!is_of_pair(i) && is_gone(i, game.a) && is_gone(i, game.b))
+            trace_blame("rank %d has lost both of a pair", i);
+        if (game.shrinks == FINDER_LAST && game.heals == LATE && game.reqs[i] && !has_made(i))
+            trace_blame("rank %d has no group, though all had met again: %s", i,
+                        weft_request_message(game.reqs[i]));
+        if (game.shrinks == BY_ALL && game.reqs[i] && !is_of_pair(i) && !has_made(i))
+            trace_blame("rank %d has no group: %s", i, weft_request_message(game.reqs[i]));
+    }
+    if (game.heals == NEVER && of_pair > 1) trace_blame("two that do not reach each other are in one group");
+}
+
+static void release_all(void)
+{
+    for (int i = 0; i < world.ranks; i++) weft_release(game.reqs[i]);
 }
 
 /* A rank that is away can give no answer, so where a pair is lost nobody is: those who reach both have to say so. */
@@ -132,8 +284,40 @@ static void step(void)
     const int64_t now = weft__now_ns();
     if (game.what == HEARSAY && !game.said && now >= game.at_ns + SAID_MS * WEFT__MS) say_dead();
     lose_ways(now >= game.at_ns && now < game.ends_ns && game.what != NOTHING);
-    while (world_step()) check_all();
+    if (game.notices_lost && now >= game.at_ns) wires_part(game.a, game.b);
+    while (world_step()) {
+        check_all();
+        may_shrink(chance_below(world.ranks));
+    }
     check_all();
+    for (int i = 0; i < world.ranks; i++) may_shrink(i);
+}
+
+static bool is_broken(const weft_group *group)
+{
+    return atomic_load(&group->state) == WEFT__BROKEN;
+}
+
+static void check_pair(bool listen)
+{
+    const bool lost = is_unreachable(game.a, game.b) || is_unreachable(game.b, game.a);
+    const bool broken = is_broken(game.both[game.a]);
+    if (game.shrinks != NOT_SHRUNK) return;
+    if (game.heals == NEVER && listen && !lost)
+        trace_blame("rank %d and rank %d have lost each other, and do not know it", game.a, game.b);
+    if (game.heals == NEVER && is_unreachable(game.a, game.b) != is_unreachable(game.b, game.a))
+        trace_blame("of ranks %d and %d one does not know that they do not reach each other", game.a, game.b);
+    if (game.heals != NEVER && lost)
+        trace_blame("rank %d and rank %d could reach each other, and do not", game.a, game.b);
+    if (game.heals == IN_TIME && broken) trace_blame("a group is broken, though nothing was lost");
+    if (game.heals == NEVER && lost && !broken && !is_broken(game.both[game.b]))
+        trace_blame("ranks %d and %d do not reach each other, and have a group", game.a, game.b);
+    for (int i = 0; i < world.ranks; i++) {
+        if (is_broken(game.both[i]) != broken)
+            trace_blame("a group is broken at rank %d, or at rank %d, and not at the other", i, game.a);
+        if (game.others[i] && is_broken(game.others[i]))
+            trace_blame("a group without rank %d is broken at rank %d", game.b, i);
+    }
 }
 
 /* Nobody listens to a host while its watcher is away; and of a pair, unless one watches the other or waits for it. */
@@ -146,8 +330,8 @@ static void check_end(void)
             (!is_gone(i, game.a) || !is_gone(game.a, i)))
             trace_blame("rank %d has vanished, which rank %d does not know, or not the other way round",
                         game.a, i);
-    if (game.what == PAIR && !game.heals && listen && !is_gone(game.a, game.b) && !is_gone(game.b, game.a))
-        trace_blame("rank %d and rank %d have lost each other, and go on", game.a, game.b);
+    if (game.what == PAIR) check_pair(listen);
+    if (game.what == PAIR) check_shrunk();
     if (game.what == SILENT && wires_is_silent(game.a, game.b))
         trace_blame("the connection of rank %d to rank %d has not been made anew", game.a, game.b);
 }
@@ -169,9 +353,11 @@ static void share_a_host(void)
 
 static int64_t end_after_ms(void)
 {
-    return game.what == PAIR || game.what == HEARSAY ? RECONNECT_MS + CUT_OFF_MS
-           : game.what == SILENT                     ? RENEWED_MS
-                                                     : CUT_OFF_MS;
+    return game.shrinks != NOT_SHRUNK                  ? RECONNECT_MS + PATIENT_MS + CUT_OFF_MS
+           : game.what == PAIR && game.heals == LATE   ? RECONNECT_MS + CUT_OFF_MS + HEALED_MS
+           : game.what == PAIR || game.what == HEARSAY ? RECONNECT_MS + CUT_OFF_MS
+           : game.what == SILENT                       ? RENEWED_MS
+                                                       : CUT_OFF_MS;
 }
 
 void play_heartbeat(void)
@@ -187,6 +373,7 @@ void play_heartbeat(void)
     }
     draw_game();
     if (game.what == SILENT || game.what == HEARSAY) share_a_host();
+    make_groups();
     until = game.at_ns + end_after_ms() * WEFT__MS;
     step();
     while (weft__now_ns() < until && world_pass_time()) {
@@ -194,6 +381,7 @@ void play_heartbeat(void)
         step();
     }
     check_end();
+    release_all();
     world_close();
     wires_hearing_close();
 }

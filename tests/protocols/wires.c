@@ -32,6 +32,9 @@ typedef struct way {
     int at;           /* in `filled`; -1: it is empty */
     bool slow, over;  /* over: the receiver takes nothing more */
     bool used, ended; /* frames: something went; its end is on the way, or has come */
+    uint32_t course;  /* frames: how often its sender has begun anew */
+    bool
+        astray; /* frames: its sender has let go of its receiver, and asks for a connection that begins anew */
 } way;
 
 static struct {
@@ -219,7 +222,8 @@ static void send_frame(weft__transport *t, int peer, weft__outgoing *out)
     int from = end_at(t)->rank;
     way *w = &all.ways[WIRES_FRAMES][from][peer];
     if (may_send(from) && w->over) {
-        if (!all.one_host) refuse(from, peer);
+        /* Who has let go of this rank, and lives, does not refuse it. */
+        if (!all.one_host && !all.ways[WIRES_FRAMES][peer][from].astray) refuse(from, peer);
     } else if (!all.ends[from].dead) {
         w->used = true;
         if (all.ends[peer].dead) {
@@ -271,10 +275,80 @@ static void drop_peer(weft__transport *t, int peer)
         free(p);
     }
     w->over = true;
+    all.ways[WIRES_FRAMES][to->rank][peer].astray = false;
     all.ways[WIRES_ENDS][peer][to->rank].over = true;
     discard_all(&all.ways[WIRES_ENDS][peer][to->rank]);
     all.ways[WIRES_FRAMES][to->rank][peer].over = true;
     if (!all.one_host && (w->used || all.ways[WIRES_FRAMES][to->rank][peer].used)) refuse(peer, to->rank);
+}
+
+/* That it has ended the connection is no end: its other end makes it anew, and hears of this then. */
+static void begin_anew(weft__transport *t, int peer)
+{
+    const int rank = end_at(t)->rank;
+    way *w = &all.ways[WIRES_FRAMES][rank][peer];
+    w->astray = true;
+    w->course++;
+    WEFT__LIST_EACH(&w->parcels, at)
+    {
+        parcel *p = WEFT__LIST_ENTRY(at, parcel, link);
+        if (!p->end) continue;
+        weft__list_remove(at);
+        free(p);
+    }
+    note_empty(w);
+    w->ended = false;
+    wires_hearing_begin_anew(rank, peer);
+}
+
+static uint32_t course_of(const weft__transport *t, int peer)
+{
+    const end_of *e = WEFT__OWNER(t, const end_of, transport);
+    return all.ways[WIRES_FRAMES][e->rank][peer].course;
+}
+
+bool wires_is_astray(int rank, int other)
+{
+    return all.ways[WIRES_FRAMES][rank][other].astray;
+}
+
+void wires_let_go(int rank, int other)
+{
+    weft__sink *sink = all.ends[rank].transport.sink;
+    TRACE("rank %d hears that rank %d has let go of it", rank, other);
+    sink->let_go(sink, other, "could not reach this rank for a while, and begins anew");
+}
+
+static void empty_way(int from, int to)
+{
+    way *w = &all.ways[WIRES_FRAMES][from][to];
+    discard_all(w);
+    w->over = w->ended = w->astray = false;
+    w->used = true;
+    wires_hearing_connected(from, to);
+}
+
+void wires_begin_anew(int rank, int other)
+{
+    way *there = &all.ways[WIRES_FRAMES][rank][other], *back = &all.ways[WIRES_FRAMES][other][rank];
+    TRACE("ranks %d and %d begin anew", rank, other);
+    there->course = back->course = there->course > back->course ? there->course : back->course;
+    empty_way(rank, other);
+    empty_way(other, rank);
+    all.ways[WIRES_ENDS][rank][other].over = all.ways[WIRES_ENDS][other][rank].over = false;
+}
+
+void wires_connected(int rank, int other)
+{
+    weft__sink *sink = all.ends[rank].transport.sink;
+    sink->connected(sink, other);
+}
+
+void wires_refused(int rank, int other)
+{
+    weft__sink *sink = all.ends[rank].transport.sink;
+    all.ways[WIRES_FRAMES][rank][other].astray = false;
+    sink->lost(sink, other, "it counts this rank as gone");
 }
 
 static void retract_nothing(weft__transport *t, weft__outgoing *out)
@@ -316,6 +390,8 @@ weft__transport *wires_transport(int rank, weft__sink *sink)
                                      .busy = never_busy,
                                      .flushed = always_flushed,
                                      .drop = drop_peer,
+                                     .begin_anew = begin_anew,
+                                     .course = course_of,
                                      .hearing = wires_hearing_of(rank)};
     return &e->transport;
 }

@@ -46,4 +46,14 @@ void wires_set_fuse(int rank, int messages);
 bool wires_is_dead(int rank);
 bool wires_is_under_way(int from, int to); /* a frame is, or waits for its way (wires_hearing.h) */
 int wires_rank_of(weft__transport *t);
+
+/* ---- one that was let go of, and lives (begin_anew of transport.h) ---- */
+
+bool wires_is_astray(int rank, int other); /* at `rank` the other one is */
+/* The other end wants a connection that begins anew: rank lets go of the one before.  Its engine is held. */
+void wires_let_go(int rank, int other);
+/* Nothing of before is under way between the two any more. */
+void wires_begin_anew(int rank, int other);
+void wires_connected(int rank, int other); /* rank is told.  Its engine is held */
+void wires_refused(int rank, int other);   /* likewise: the other one counts it as gone */
 #endif

@@ -14,6 +14,7 @@ typedef struct connection {
     int64_t waits_ns, heard_ns; /* as net/tcp_hearing.c has them */
     int64_t broke_ns;           /* it is being made anew since; 0: it stands */
     bool lost;
+    bool astray; /* it was, and another one is tried for (wires_is_astray) */
     bool silent; /* nothing of it is acknowledged, though its host answers; until it is made anew */
     bool busy;   /* something comes over it all the time */
 } connection;
@@ -47,11 +48,12 @@ static weft__silence silence_of(weft__transport *t, int peer, int64_t beat_ns, i
     if (reaches(rank, peer) && !c->silent) {
         if (c->waits_ns || beat_ns || c->busy) c->heard_ns = now_ns;
         c->waits_ns = 0;
-    } else if (!c->waits_ns && (beat_ns || c->broke_ns || c->silent || wires_is_under_way(rank, peer))) {
+    } else if (!c->waits_ns &&
+               (beat_ns || c->broke_ns || c->astray || c->silent || wires_is_under_way(rank, peer))) {
         c->waits_ns = now_ns;
     }
     silence.since_ns = c->waits_ns > c->heard_ns ? c->waits_ns : c->waits_ns ? c->heard_ns : 0;
-    silence.heard_ns = c->broke_ns ? 0 : c->heard_ns;
+    silence.heard_ns = c->broke_ns || c->astray ? 0 : c->heard_ns;
     return silence;
 }
 
@@ -85,7 +87,7 @@ static void renew(weft__transport *t, int peer, const char *why)
     connection *c = &all.of[wires_rank_of(t)][peer];
     (void)why;
     TRACE("rank %d makes its connection to rank %d anew", wires_rank_of(t), peer);
-    if (!c->broke_ns && !c->lost) c->broke_ns = weft__now_ns();
+    if (!c->broke_ns && !c->lost && !c->astray) c->broke_ns = weft__now_ns();
 }
 
 static bool is_beside(const weft__transport *t, int peer, int other)
@@ -115,6 +117,22 @@ void wires_hearing_check(int rank, int64_t now_ns)
             all.transport[rank]->sink->lost(all.transport[rank]->sink, peer, "it cannot be made again");
         }
     }
+}
+
+bool wires_hearing_meets(int rank, int peer)
+{
+    return all.is_open && wires_is_astray(rank, peer) && reaches(rank, peer) && !all.away[rank] &&
+           !all.away[peer];
+}
+
+void wires_hearing_begin_anew(int rank, int peer)
+{
+    all.of[rank][peer] = (connection){.astray = true};
+}
+
+void wires_hearing_connected(int rank, int peer)
+{
+    all.of[rank][peer] = (connection){.heard_ns = weft__now_ns()};
 }
 
 static const weft__hearing hearing = {.silence = silence_of,

@@ -20,4 +20,9 @@ void wires_set_away(int rank, bool away); /* what comes waits in its kernel, whi
 bool wires_is_away(int rank);
 /* What is due at that rank: answers to knocks, and ends of connections that were not made again. */
 void wires_hearing_check(int rank, int64_t now_ns);
+/* One that it has let go of (wires.h) takes its connection now. */
+bool wires_hearing_meets(int rank, int peer);
+/* For wires.c: a connection is asked for that begins anew; it is there. */
+void wires_hearing_begin_anew(int rank, int peer);
+void wires_hearing_connected(int rank, int peer);
 #endif

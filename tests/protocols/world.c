@@ -23,7 +23,7 @@
 
 #define BEGIN_NS      (1000 * 1000 * WEFT__MS)
 #define HASTY_NS      (400 * WEFT__MS)   /* that pass at once at most */
-#define SETTLE_NS     (20000 * WEFT__MS) /* every deadline of a job, and what comes after it, is before */
+#define SETTLE_NS     (30000 * WEFT__MS) /* every deadline of a job, and what comes after it, is before */
 #define FUSE_MOST     40
 #define SOCKETS_NEVER UINT32_MAX
 #define STEPS_MOST    (6000 * WIRES_RANKS_MAX) /* of one job: the longest take some ten thousand of 33 ranks */
@@ -229,6 +229,28 @@ weft_group *world_group(int rank, uint64_t id, const int *members, int size)
 
 /* ---- steps ---- */
 
+typedef void meet_fn(int rank, int other);
+
+static void with_engine(meet_fn *fn, int rank, int other)
+{
+    weft__engine_take(ranks[rank].ctx);
+    fn(rank, other);
+    weft__engine_drop(ranks[rank].ctx);
+}
+
+/* The connection that `rank` asks for comes: the other end lets go too, or refuses it. */
+static void meet(int rank, int other)
+{
+    if (!wires_is_astray(other, rank)) with_engine(wires_let_go, other, rank);
+    if (!wires_is_astray(other, rank) || !wires_is_astray(rank, other)) {
+        if (wires_is_astray(rank, other)) with_engine(wires_refused, rank, other);
+        return;
+    }
+    wires_begin_anew(rank, other);
+    with_engine(wires_connected, other, rank);
+    with_engine(wires_connected, rank, other);
+}
+
 /* As the watchdog's thread does for one context. */
 static void attend(weft_context *ctx)
 {
@@ -240,6 +262,8 @@ static void attend(weft_context *ctx)
     weft__engine_take(ctx);
     wires_hearing_check(ctx->rank, now_ns);
     weft__engine_drop(ctx);
+    for (int i = 0; i < world.ranks; i++)
+        if (wires_hearing_meets(ctx->rank, i)) meet(ctx->rank, i);
     ranks[ctx->rank].listen_ns = weft__heartbeat_attend(ctx, now_ns);
 }
 

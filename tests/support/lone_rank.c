@@ -74,7 +74,8 @@ static weft__transport nowhere = {.name = "nowhere",
                                   .poll = poll_nothing,
                                   .busy = never_busy,
                                   .flushed = always_flushed,
-                                  .drop = drop_nobody};
+                                  .drop = drop_nobody,
+                                  .begin_anew = drop_nobody};
 
 /* Opens the watchdog's wire, though the other ranks have no watchdogs. */
 static weft__watchdog_wire *open_wire(void)

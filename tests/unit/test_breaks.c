@@ -87,6 +87,42 @@ static void test_a_leaving_is_hearsay(void **state)
     lone_rank_close(ctx);
 }
 
+/* It names nobody whom it could be passed on about. */
+static void test_a_break_by_nobody_who_is_unreachable(void **state)
+{
+    static const int all[] = {0, 1, 2, 3, 4};
+    const weft__notice notice = {.kind = WEFT__NOTICE_BROKEN,
+                                 .subject = WEFT_ERR_PEER,
+                                 .group = 1,
+                                 .number = 7,
+                                 .culprit = -1,
+                                 .gone = WEFT__UNREACHABLE,
+                                 .knows = 1};
+    (void)state;
+    ctx = lone_rank_open((lone_wires){NULL, NULL});
+    world = ctx->world = lone_rank_group(ctx, all, LONE_WORLD, "world", 1);
+    weft__watchdog_take(ctx, TELLER, &notice, sizeof notice);
+    assert_int_equal(weft_group_status(world), WEFT_OK);
+    lone_rank_close(ctx);
+}
+
+/* Who reaches a rank hears its goodbye itself, behind all that it has sent. */
+static void test_a_leaving_that_is_passed_on(void **state)
+{
+    const weft__notice notice = {
+        .kind = WEFT__NOTICE_GONE, .subject = FAR, .number = WEFT__LEFT, .knows = 1, .text = "has left"};
+    (void)state;
+    ctx = lone_rank_open((lone_wires){NULL, NULL});
+    weft__watchdog_take(ctx, TELLER, &notice, sizeof notice);
+    assert_int_equal(ctx->peers[FAR].suspect_ns, 0);
+    weft__engine_take(ctx);
+    assert_true(weft__peer_unreachable(ctx, FAR, false, "is unreachable"));
+    weft__engine_drop(ctx);
+    weft__watchdog_take(ctx, TELLER, &notice, sizeof notice);
+    assert_int_not_equal(ctx->peers[FAR].suspect_ns, 0);
+    lone_rank_close(ctx);
+}
+
 /* ---- how a death is known ---- */
 
 static weft__gone known_of(int rank)
@@ -258,6 +294,8 @@ int main(void)
         cmocka_unit_test(test_a_death_is_believed),
         cmocka_unit_test(test_a_leaving_that_will_be_told),
         cmocka_unit_test(test_a_leaving_is_hearsay),
+        cmocka_unit_test(test_a_break_by_nobody_who_is_unreachable),
+        cmocka_unit_test(test_a_leaving_that_is_passed_on),
         cmocka_unit_test(test_what_is_presumed_stays_so),
         cmocka_unit_test(test_an_end_of_a_connection_proves_nothing),
         cmocka_unit_test(test_a_presumed_death_may_become_certain),

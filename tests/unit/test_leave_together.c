@@ -130,12 +130,38 @@ static void test_ends_after_an_answer(void **state)
     assert_int_equal(later, WEFT__LEFT);
 }
 
+/* The others have left, and one of another host, which lives and has not said that it leaves, is unreachable. */
+static int begin_below(void **state)
+{
+    static const int all[] = {0, 1, 2, 3, 4};
+    (void)state;
+    memset(sent, 0, sizeof sent);
+    ctx = lone_rank_open((lone_wires){note_sent, NULL});
+    ctx->world = lone_rank_group(ctx, all, LONE_WORLD, "world", 1);
+    for (int rank = 0; rank < LONE_ME; rank++) lose(rank);
+    atomic_store(&ctx->peers[LATE_TALKER].gone, WEFT__UNREACHABLE);
+    atomic_store(&ctx->closing, true);
+    (void)lone_rank_take_queued(ctx);
+    return 0;
+}
+
+static void test_not_without_an_unreachable_one(void **state)
+{
+    (void)state;
+    look();
+    assert_int_equal(ctx->leaving, WEFT__ASKS);
+    while (ctx->leaving == WEFT__ASKS) look();
+    assert_int_equal(ctx->leaving, WEFT__LEAVES_ALONE);
+    assert_int_equal(lone_rank_take_queued(ctx), 1); /* it is told by the watchdog */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_alone, begin, end),
         cmocka_unit_test_setup_teardown(test_together, begin, end),
         cmocka_unit_test_setup_teardown(test_ends_after_an_answer, begin, end),
+        cmocka_unit_test_setup_teardown(test_not_without_an_unreachable_one, begin_below, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

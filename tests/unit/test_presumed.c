@@ -201,9 +201,64 @@ static void test_who_is_presumed_dead_and_lives_is_asked_for(void **state)
     end_process(&process);
 }
 
+/* Ranks 0 and 4 do not reach each other, and this rank has passed that on: so it passes on what becomes of them. */
+static void test_ends_are_passed_on(void **state)
+{
+    const weft__notice notice = {
+        .kind = WEFT__NOTICE_GONE, .subject = 0, .number = WEFT__UNREACHABLE, .group = 1, .culprit = 4};
+    (void)state;
+    begin();
+    weft__peer_told_unreachable(ctx, 4, &notice);
+    assert_int_equal(lone_rank_take_queued(ctx), 1); /* rank 0 is told */
+    weft__peer_gone(ctx, 0, WEFT__DIED, true, "has died");
+    assert_int_equal(lone_rank_take_queued(ctx),
+                     4); /* ranks 1, 2 and 4, and that nothing goes to rank 0 any more */
+    weft__peer_gone(ctx, 4, WEFT__LEFT, false, "has left");
+    assert_int_equal(lone_rank_take_queued(ctx),
+                     5); /* ranks 1 and 2, of rank 0 once more too, whom 4 watched over */
+    end();
+}
+
+/* The word is for one that has left by now: who does not reach it is told that. */
+static void test_an_end_is_the_answer(void **state)
+{
+    const weft__notice notice = {
+        .kind = WEFT__NOTICE_GONE, .subject = 0, .number = WEFT__UNREACHABLE, .group = 1, .culprit = 4};
+    (void)state;
+    begin();
+    weft__peer_gone(ctx, 0, WEFT__LEFT, false, "has left");
+    (void)lone_rank_take_queued(ctx);
+    weft__peer_told_unreachable(ctx, 4, &notice);
+    assert_int_equal(lone_rank_take_queued(ctx), 1);
+    assert_false(ctx->peers[4].passes);
+    end();
+}
+
+/* One that was only told that a rank does not reach it presumes nothing. */
+static void test_told_that_it_is_unreachable(void **state)
+{
+    weft__notice notice = {
+        .kind = WEFT__NOTICE_GONE, .subject = LONE_ME, .number = WEFT__UNREACHABLE, .group = 1, .culprit = 4};
+    (void)state;
+    begin();
+    weft__peer_suspect(ctx, 4, "its connection has ended");
+    weft__peer_told_unreachable(ctx, 0, &notice);
+    assert_int_equal(atomic_load(&ctx->peers[4].gone), WEFT__UNREACHABLE);
+    assert_true(ctx->peers[4].by_hearsay);
+    (void)weft__peer_suspects_check(ctx, WEFT__NEVER - 1); /* what was suspected is answered: it lives */
+    assert_int_equal(atomic_load(&ctx->peers[4].gone), WEFT__UNREACHABLE);
+    weft__peer_hearsay(ctx, 4, "has left");
+    (void)weft__peer_suspects_check(ctx, WEFT__NEVER - 1);
+    assert_int_equal(atomic_load(&ctx->peers[4].gone), WEFT__LEFT);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ends_are_passed_on),
+        cmocka_unit_test(test_an_end_is_the_answer),
+        cmocka_unit_test(test_told_that_it_is_unreachable),
         cmocka_unit_test(test_it_is_believed_later),
         cmocka_unit_test(test_who_is_presumed_dead_itself_is_not_believed),
         cmocka_unit_test(test_the_second_who_says_so_is_heard_too),

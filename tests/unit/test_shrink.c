@@ -196,6 +196,37 @@ static void test_the_next_lead_is_gone_too(void **state)
     end();
 }
 
+/* LAST is unreachable from here, which this rank has only been told: it lives, so the lead waits for it. */
+static void test_a_lead_waits_for_one_that_is_unreachable(void **state)
+{
+    static const int members[] = {LONE_NEAR, LONE_ME, LAST};
+    (void)state;
+    begin(members, 3);
+    weft__peer_gone(ctx, LONE_NEAR, WEFT__DIED, true, "has died");
+    ctx->peers[LAST].by_hearsay = true;
+    atomic_store(&ctx->peers[LAST].gone, WEFT__UNREACHABLE);
+    turn();
+    weft__peer_gone(ctx, OTHER, WEFT__DIED, true, "has died"); /* any end makes it look again */
+    assert_int_equal(end_of_request(), WEFT_PENDING);
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_READY], 0);
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_DONE], 0);
+    say(LAST, WEFT__MESSAGE_SHRINK_EXPIRED, WEFT_ERR_TIMEOUT, &nothing);
+    end();
+}
+
+/* Nobody is dead because a verdict says nothing of it. */
+static void test_a_verdict_tells_of_all(void **state)
+{
+    static const int members[] = {BEFORE, LONE_ME, LAST};
+    (void)state;
+    begin(members, 3);
+    say(BEFORE, WEFT__MESSAGE_SHRINK_READY, WEFT_OK, &(told){.survivors = 2, .ranks = {BEFORE, LONE_ME}});
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_STORED], 0);
+    assert_int_equal(atomic_load(&ctx->peers[LAST].gone), WEFT__LIVES);
+    say(BEFORE, WEFT__MESSAGE_SHRINK_EXPIRED, WEFT_ERR_TIMEOUT, &nothing);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +235,8 @@ int main(void)
         cmocka_unit_test(test_the_end_of_who_accuses_a_member),
         cmocka_unit_test(test_a_failure_amid_the_first_word),
         cmocka_unit_test(test_the_next_lead_is_gone_too),
+        cmocka_unit_test(test_a_lead_waits_for_one_that_is_unreachable),
+        cmocka_unit_test(test_a_verdict_tells_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
