@@ -206,15 +206,17 @@ static void take_events(weft__strangers *s)
         if (event == ZMQ_EVENT_DISCONNECTED && s->refusing) tell_refused(s, value, own);
         s->refusing = false;
         forget(s, value);
+        if (value >= 0 && value < s->room) s->by_fd[value].ended = true;
         if (event == ZMQ_EVENT_ACCEPTED && value >= 0) note(s, value);
         if (s->seen) s->seen(s->arg, value, event == ZMQ_EVENT_ACCEPTED);
     }
 }
 
-void weft__strangers_spoke(weft__strangers *s, int fd)
+bool weft__strangers_spoke(weft__strangers *s, int fd)
 {
     take_events(s);
     forget(s, fd);
+    return fd < 0 || fd >= s->room || !s->by_fd[fd].ended;
 }
 
 static void shut(const weft__strangers *s, int fd)

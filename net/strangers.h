@@ -18,6 +18,7 @@
 
 typedef struct weft__stranger {
     uint64_t since;      /* its arrival, counted from 1; 0: there is none, or it is no stranger */
+    bool ended;          /* so has the last one that had this descriptor, and none has come since */
     weft__address where; /* whoever is or was here comes from; not known: no family */
 } weft__stranger;
 
@@ -40,8 +41,9 @@ typedef struct weft__strangers {
 weft_status weft__strangers_open(weft__strangers *s, void *context, void *socket);
 /* Before the socket is closed. */
 void weft__strangers_close(weft__strangers *s);
-/* The others on the thread that receives from the socket.  A message has come over this descriptor. */
-void weft__strangers_spoke(weft__strangers *s, int fd);
+/* The others on the thread that receives from the socket.  A message has come over this descriptor.  False: that
+ * connection has ended since; it need not have been the last one of which that was told. */
+bool weft__strangers_spoke(weft__strangers *s, int fd);
 /* When all messages that are here have been taken: shuts down who is one too many. */
 void weft__strangers_bound(weft__strangers *s);
 #endif

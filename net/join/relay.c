@@ -38,7 +38,7 @@ static weft__relayed *add(weft__relay *relay, const weft__relayed *from)
 {
     if (!relay->clients || relay->count == relay->room) {
         int room = relay->room ? 2 * relay->room : 16;
-        weft__relayed *more = realloc(relay->clients, (size_t)room * sizeof *more);
+        weft__relayed *more = room > 0 ? realloc(relay->clients, (size_t)room * sizeof *more) : NULL;
         if (!more) return NULL;
         relay->clients = more;
         relay->room = room;
@@ -255,17 +255,25 @@ static void end_if_over(weft__relay *relay)
     if (relay->phase == WEFT__RELAY_SERVING) relay_to(relay, WEFT__RELAY_OVER);
 }
 
-/* Before somebody joins, in its place perhaps; and when all that they said has been read. */
+/* Before somebody joins, in its place perhaps.  What they have said may still have to be read. */
 static void tell_of_the_ended(weft__relay *relay)
 {
-    if (!relay->some_ended) return;
-    relay->some_ended = false;
-    for (int i = relay->count - 1; i >= 0; i--) {
+    for (int i = relay->count - 1; i >= 0 && relay->some_ended; i--) {
         weft__relayed *client = &relay->clients[i];
-        if (!client->ended) continue;
+        if (!client->ended || client->left) continue;
         say_up(relay, WEFT__RENDEZVOUS_LEFT, client->id, 0, NULL, 0);
-        take_away(relay, client);
+        client->left = true;
     }
+}
+
+/* When all that they said has been read. */
+static void take_the_ended_away(weft__relay *relay)
+{
+    if (!relay->some_ended) return;
+    tell_of_the_ended(relay);
+    relay->some_ended = false;
+    for (int i = relay->count - 1; i >= 0; i--)
+        if (relay->clients[i].ended) take_away(relay, &relay->clients[i]);
     end_if_over(relay);
 }
 
@@ -286,7 +294,7 @@ static weft__relayed *meet(weft__relay *relay, const weft__relayed *from, const 
                 memcmp(relay->clients[i].id, h->client, sizeof h->client) != 0)
                 relay->some_ended = relay->clients[i].ended = true;
         tell_of_the_ended(relay);
-        relay->some_ended = from->ended;
+        relay->some_ended = relay->some_ended || from->ended;
     }
     client = find(relay, h->client);
     if (h->kind != WEFT__RENDEZVOUS_JOIN) return client;
@@ -300,6 +308,7 @@ static weft__relayed *meet(weft__relay *relay, const weft__relayed *from, const 
     client->route_bytes = from->route_bytes;
     client->fd = from->fd;
     client->ended = from->ended;
+    client->left = false;
     return client;
 }
 
@@ -378,7 +387,7 @@ void weft__relay_down(weft__relay *relay, zmq_msg_t *frame)
 int64_t weft__relay_settle(weft__relay *relay, int64_t now_ns)
 {
     int64_t words_ns = WEFT__NEVER, parts_ns = WEFT__NEVER;
-    tell_of_the_ended(relay);
+    take_the_ended_away(relay);
     if (relay->phase != WEFT__RELAY_SERVING) return WEFT__NEVER;
     if (relay->words.count) words_ns = weft__deadline(relay->words_ns, WEFT__RELAY_WORDS_MS);
     if (relay->parts) parts_ns = weft__deadline(relay->parts_ns, WEFT__RELAY_PARTS_MS);

@@ -45,6 +45,7 @@ typedef struct weft__relayed {
     size_t route_bytes;
     int fd;        /* of its connection */
     bool ended;    /* that has ended; what it said before, its JOIN even, may still be read */
+    bool left;     /* the server has been told of that */
     bool welcomed; /* it is in the job: it takes part in gathers */
     void *part;    /* of the gather under way */
     uint32_t step; /* which that is for */
@@ -67,8 +68,6 @@ typedef struct weft__relay {
     int parts;         /* of the gather under way that are here */
     int64_t parts_ns;  /* since when; while there are any */
     bool some_in, some_ended;
-    int reads_fd;                      /* whose message is being taken, */
-    bool reads_ended;                  /* and whether its connection has ended since */
     void *router, *upstream, *monitor; /* its thread's; upstream from the first client on */
     weft__strangers strangers;
     /* Its thread, and what that is told by. */
@@ -76,8 +75,9 @@ typedef struct weft__relay {
     weft__keys *keys;
     weft__address server;
     pthread_t thread;
-    int order_fd;            /* an eventfd: look at stop_ns */
+    int order_fd;            /* an eventfd: look at these */
     _Atomic int64_t stop_ns; /* WEFT__NEVER: stay */
+    _Atomic bool all_in;     /* nobody joins any more: stay only for those that are in the job */
 } weft__relay;
 
 /* The endpoint of the relay of this host to that server. */
@@ -86,6 +86,9 @@ void weft__relay_name(const weft__keys *keys, const weft__address *server, char 
  * failure has set its sentence, and this host does without for now. */
 weft_status weft__relay_open(void *context, weft__keys *keys, const weft__address *server,
                              weft__relay **relay);
+/* The job has all its ranks, and the one that leads has its last answer: ends when none of the others is with it any
+ * more, at once where none ever was.  Returns without waiting.  Safe on NULL. */
+void weft__relay_finish(weft__relay *relay);
 /* Ends when nobody is with it any more, or by then.  Safe on NULL. */
 void weft__relay_stop(weft__relay *relay, int64_t until_ns);
 

@@ -67,10 +67,7 @@ static bool take_from_client(weft__relay *relay)
     while (zmq_msg_more(&frame) && receive_frame(relay->router, &frame)) frames++;
     if (frames == 2 && from.route_bytes <= sizeof from.route) {
         from.fd = zmq_msg_get(&frame, ZMQ_SRCFD);
-        relay->reads_fd = from.fd;
-        relay->reads_ended = false;
-        weft__strangers_spoke(&relay->strangers, from.fd);
-        from.ended = relay->reads_ended;
+        from.ended = !weft__strangers_spoke(&relay->strangers, from.fd);
         weft__relay_up(relay, &from, &frame);
     } else {
         zmq_msg_close(&frame);
@@ -109,12 +106,9 @@ static void take_events(weft__relay *relay)
     }
 }
 
-/* Who says something and ends at once is not known here yet when its end is. */
 static void connection_seen(void *arg, int fd, bool came)
 {
-    weft__relay *relay = arg;
-    if (fd == relay->reads_fd) relay->reads_ended = !came;
-    if (!came) weft__relay_connection_ended(relay, fd);
+    if (!came) weft__relay_connection_ended(arg, fd);
 }
 
 /* ---- its sockets ---- */
@@ -184,6 +178,18 @@ static weft_status bind_name(weft__relay *relay, const char *name)
 
 /* ---- its thread ---- */
 
+/* Who is not in the job that all have joined waits for the next one, which this relay does not stay for. */
+static bool may_end(const weft__relay *relay, int64_t stop_ns)
+{
+    const bool all_in = atomic_load(&relay->all_in);
+    if (stop_ns == WEFT__NEVER && !all_in) return false;
+    if (weft__now_ns() >= stop_ns) return true;
+    if (!all_in) return !relay->count;
+    for (int i = 0; i < relay->count; i++)
+        if (relay->clients[i].welcomed) return false;
+    return true;
+}
+
 static void *relay_serve(void *arg)
 {
     weft__relay *relay = arg;
@@ -198,13 +204,14 @@ static void *relay_serve(void *arg)
                                    {.socket = relay->monitor, .events = ZMQ_POLLIN}};
         while (take_from_client(relay)) continue;
         weft__strangers_bound(&relay->strangers);
+        while (take_from_client(relay)) continue; /* what they said before the ends that are known now */
         take_from_server(relay);
         take_events(relay);
         until_ns = weft__relay_settle(relay, weft__now_ns());
         if (items[3].socket != relay->upstream) continue; /* it is new */
         stop_ns = atomic_load(&relay->stop_ns);
         if (relay->phase != WEFT__RELAY_SERVING) break;
-        if (stop_ns != WEFT__NEVER && (!relay->count || weft__now_ns() >= stop_ns)) break;
+        if (may_end(relay, stop_ns)) break;
         zmq_poll(items, relay->upstream ? 5 : 3, weft__poll_ms(stop_ns < until_ns ? stop_ns : until_ns));
         if (items[0].revents) (void)!read(relay->order_fd, &orders, sizeof orders);
     }
@@ -262,12 +269,24 @@ free_relay:
     return status;
 }
 
-void weft__relay_stop(weft__relay *relay, int64_t until_ns)
+static void look_at_orders(const weft__relay *relay)
 {
     const uint64_t one = 1;
+    (void)!write(relay->order_fd, &one, sizeof one);
+}
+
+void weft__relay_finish(weft__relay *relay)
+{
+    if (!relay) return;
+    atomic_store(&relay->all_in, true);
+    look_at_orders(relay);
+}
+
+void weft__relay_stop(weft__relay *relay, int64_t until_ns)
+{
     if (!relay) return;
     atomic_store(&relay->stop_ns, until_ns);
-    (void)!write(relay->order_fd, &one, sizeof one);
+    look_at_orders(relay);
     pthread_join(relay->thread, NULL);
     close(relay->order_fd);
     weft__zap_dismiss(relay->keys);

@@ -225,7 +225,7 @@ static void note_dropped(weft__rendezvous_server *s, const weft__rendezvous_memb
 static bool is_overtaken(const weft__rendezvous_server *s, const uint8_t *id, uint32_t attempt)
 {
     for (int i = 0; i < s->dropped_count; i++)
-        if (!memcmp(s->dropped[i].id, id, sizeof s->dropped[i].id) && attempt <= s->dropped[i].attempt)
+        if (!memcmp(s->dropped[i].id, id, sizeof s->dropped[i].id) && attempt < s->dropped[i].attempt)
             return true;
     return false;
 }

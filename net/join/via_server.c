@@ -133,6 +133,8 @@ static void say_gather(client *c)
 static void go_on(client *c)
 {
     say_join(c);
+    c->heard_ns = weft__now_ns(); /* a relay that was asked before it heard of this rank says nothing */
+    c->still_ns = 0;
     if (c->waits.block) say_gather(c);
     if (c->waits.missing) say(c, WEFT__RENDEZVOUS_ASK, WEFT_OK, NULL, 0);
 }
@@ -517,6 +519,7 @@ static void leave_place(client *c)
     disconnect(c);
     weft__relay_stop(c->relay, weft__now_ns());
     c->relay = NULL;
+    c->relays_lost = 0; /* those of the next one are others */
     weft__rendezvous_stop(c->server, weft__now_ns());
     c->server = NULL;
 }
@@ -584,16 +587,35 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
     return status;
 }
 
+/* Before a last word, which nothing answers: a relay that has gone, or has not been heard lately, may not hand it on.
+ * Then this rank is known to the server itself when this returns, where that is possible.  What went wrong here is no
+ * news: this thread's last sentence stays. */
+static void be_heard(client *c)
+{
+    char sentence[WEFT__SENTENCE_BYTES];
+    answer a;
+    if (!c->through || !c->joined || !c->dealer) return;
+    if (!take_events(c) && weft__now_ns() < weft__deadline(c->heard_ns, STILL_MS)) return;
+    snprintf(sentence, sizeof sentence, "%s", weft_last_error());
+    zmq_msg_init(&a.msg);
+    if (!leave_relay(c))
+        (void)await(c, WEFT__RENDEZVOUS_JOINED, weft__deadline(weft__now_ns(), ANSWER_MS), &a);
+    zmq_msg_close(&a.msg);
+    weft__fail(WEFT_ERR_PEER, "%s", sentence);
+}
+
 static void tell_failure(void *state, weft_status status, const char *why)
 {
     client *c = state;
     if (!c->dealer || c->told) return;
-    say(c, WEFT__RENDEZVOUS_FAIL, status, why, strlen(why));
+    be_heard(c);
+    if (c->dealer && !c->told) say(c, WEFT__RENDEZVOUS_FAIL, status, why, strlen(why));
     c->told = true;
 }
 
 static void say_goodbye(client *c)
 {
+    be_heard(c);
     if (c->dealer && c->known) say(c, WEFT__RENDEZVOUS_DONE, WEFT_OK, NULL, 0);
     disconnect(c);
 }
@@ -603,6 +625,7 @@ static void be_done(void *state)
     client *c = state;
     c->has_all = true;
     say_goodbye(c);
+    weft__relay_finish(c->relay);
 }
 
 /* Gives the server back only when all others have got their last answer.  A failure does not keep weft_init

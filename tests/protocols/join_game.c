@@ -41,6 +41,8 @@ typedef struct way {
 typedef struct client {
     int rank, host, heir; /* heir: who is to come in its place; -1: nobody needs to */
     bool came, dead, joined, done, leads;
+    bool gone;          /* it has hung up when it was done */
+    bool stray;         /* of a run that is to follow: waits for it, at this one's server or relay */
     int way, relay_way; /* to what it joins by; its relay's to the server; -1: none */
     uint32_t attempts, step;
     weft__relay relay;
@@ -268,13 +270,23 @@ static void die(client *c)
 
 /* ---- what happens ---- */
 
+/* An end is told before what came before it is read, or after, as it falls out. */
 static void tell_ends(client *leader)
 {
     for (int i = 0; i < way_count; i++)
-        if (ways[i].to == leader - clients && ways[i].ended && !ways[i].told && !ways[i].up.first) {
+        if (ways[i].to == leader - clients && ways[i].ended && !ways[i].told &&
+            (!ways[i].up.first || chance_one_in(2))) {
             ways[i].told = true;
             weft__relay_connection_ended(&leader->relay, i);
         }
+}
+
+/* A relay settles only when it has read what came before the ends that it knows of. */
+static bool may_settle(const client *leader)
+{
+    for (int i = 0; i < way_count; i++)
+        if (ways[i].to == leader - clients && ways[i].told && ways[i].up.first) return false;
+    return true;
 }
 
 static void deliver_up(int number)
@@ -342,7 +354,7 @@ static bool happen(void)
                 return true;
             }
             if (c->leads && !c->dead && (c->relay.parts || c->relay.words.count || c->relay.some_ended) &&
-                chance_one_in(3)) {
+                may_settle(c) && chance_one_in(3)) {
                 weft__relay_settle(&c->relay, WEFT__NEVER - 1);
                 return true;
             }
@@ -368,7 +380,7 @@ static bool notice(void)
     for (int i = 0; i < client_count; i++) {
         client *c = &clients[i];
         if (c->dead) continue;
-        if (c->came && ways[c->way].to != SERVER && way_count < WAYS_MOST &&
+        if (c->came && !c->gone && ways[c->way].to != SERVER && way_count < WAYS_MOST &&
             (clients[ways[c->way].to].dead || clients[ways[c->way].to].relay.phase == WEFT__RELAY_LOST)) {
             leave_relay(c);
             some = true;
@@ -382,15 +394,30 @@ static bool notice(void)
     return some;
 }
 
+static void stray_in(void)
+{
+    client *c = &clients[client_count++];
+    *c = (client){
+        .rank = -1, .host = chance_below(hosts), .stray = true, .heir = -1, .way = -1, .relay_way = -1};
+    come(c);
+}
+
 static void run(int deaths)
 {
     for (int idle = 0; idle < 100;) {
         client *c = &clients[chance_below(client_count)];
+        if (server.phase == WEFT__SERVER_COMPLETE && chance_one_in(5) && client_count < CLIENTS_MOST &&
+            way_count < WAYS_MOST - 20)
+            stray_in();
         if (deaths && chance_one_in(20) && c->came && !c->dead && c != &clients[0]) {
             die(c);
             deaths--;
         }
-        if (chance_one_in(40) && c->came && !c->dead && ways[c->way].to != SERVER &&
+        if (c->done && !c->dead && !c->gone && chance_one_in(2)) {
+            c->gone = true;
+            end_way(c->way);
+        }
+        if (chance_one_in(40) && c->came && !c->dead && !c->gone && ways[c->way].to != SERVER &&
             way_count < WAYS_MOST - 20)
             leave_relay(c);
         if (happen() || notice()) {
@@ -403,6 +430,13 @@ static void run(int deaths)
 
 /* ---- what must hold ---- */
 
+/* Whether its last words have reached the server: whoever they went by lives. */
+static bool must_be_known(const client *c)
+{
+    const client *leader = ways[c->way].to == SERVER ? NULL : &clients[ways[c->way].to];
+    return !leader || (!leader->dead && leader->relay.phase != WEFT__RELAY_LOST);
+}
+
 static void check(void)
 {
     bool some_missing = false;
@@ -414,11 +448,13 @@ static void check(void)
         const client *c = &clients[server.members[r].id[0] - 1];
         if (c->rank != r) trace_blame("rank %d is taken for rank %d", c->rank, r);
         if (c->dead && !server.members[r].done) some_missing = true;
+        if (c->done && !server.members[r].done && must_be_known(c))
+            trace_blame("rank %d has said that it is done, and the server does not know", r);
     }
     for (int i = 0; i < client_count; i++) {
         const client *c = &clients[i];
-        const weft__rendezvous_member *m = &server.members[c->rank];
-        if (c->dead) continue;
+        const weft__rendezvous_member *m = &server.members[c->stray ? 0 : c->rank];
+        if (c->dead || c->stray) continue;
         if (m->id[0] != i + 1) { /* its forerunner died when all had come */
             if (!clients[m->id[0] - 1].dead) trace_blame("client %d is not in the job, and its rank is", i);
             continue;

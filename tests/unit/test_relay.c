@@ -9,7 +9,9 @@
 #include "secret.h"
 #include "zap.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <sys/un.h>
 #include <zmq.h>
 
@@ -20,6 +22,7 @@ enum {
     GATHERS = 3,
     ROUTES = 512,
     TRIES = 5,
+    HOLD_MS = 300 * JOB_SLOWER,
     SILENT_MS = 3000, /* after which a relay is given up (via_server.c) */
     NOBODY = 65534    /* a user that is not this one */
 };
@@ -67,12 +70,35 @@ static void note_route(traffic *t, zmq_msg_t *msg)
 
 static int (*receive)(zmq_msg_t *, void *, int), (*transmit)(zmq_msg_t *, void *, int); /* the library's */
 
+static int
+    hold_ms; /* so long a relay's thread loses its processor where it has read all messages from below */
+
+static void be_held(void *socket, int bytes)
+{
+    static _Thread_local const void *router; /* that something has come over since */
+    char name[16] = "";
+    if (!hold_ms || pthread_getname_np(pthread_self(), name, sizeof name) || strcmp(name, "weft-relay") != 0)
+        return;
+    if (bytes >= 0) {
+        int type = 0;
+        size_t type_bytes = sizeof type;
+        if (!zmq_getsockopt(socket, ZMQ_TYPE, &type, &type_bytes) && type == ZMQ_ROUTER) router = socket;
+        return;
+    }
+    if (router != socket) return;
+    router = NULL;
+    usleep((useconds_t)hold_ms * 1000);
+}
+
 int zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags)
 {
     traffic *t = counted();
-    int type, bytes;
+    int type, bytes, reason;
     size_t type_bytes = sizeof type;
     bytes = receive(msg, socket, flags);
+    reason = zmq_errno();
+    be_held(socket, bytes);
+    errno = reason;
     if (!t || bytes < 0 || zmq_getsockopt(socket, ZMQ_TYPE, &type, &type_bytes) || type != ZMQ_ROUTER)
         return bytes;
     if (zmq_msg_more(msg)) {
@@ -121,6 +147,34 @@ static bool gather(weft__rendezvous *r, int rank, int n, int per_host)
     return good;
 }
 
+static bool a_relay_is_here(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    bool found = false;
+    if (!tasks) abort();
+    for (const struct dirent *entry; !found && (entry = readdir(tasks));) {
+        char path[300], name[32] = "";
+        FILE *file;
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        if (!(file = fopen(path, "r"))) continue; /* it has just ended, or is none */
+        found = fgets(name, sizeof name, file) && !strcmp(name, "weft-relay\n");
+        fclose(file);
+    }
+    closedir(tasks);
+    return found;
+}
+
+/* Where a rank leads nobody there is nothing to stay for; where it leads some, until they have all met. */
+static bool no_relay_stays(void)
+{
+    const int64_t until_ns = weft__deadline(weft__now_ns(), JOB_WAIT_MS);
+    while (a_relay_is_here()) {
+        if (weft__now_ns() >= until_ns) return false;
+        usleep(1000);
+    }
+    return true;
+}
+
 static void be_rank(int rank, int n, int per_host, const char *method)
 {
     weft__join join = {.init_method = method,
@@ -139,6 +193,10 @@ static void be_rank(int rank, int n, int per_host, const char *method)
         if (own->met) weft__rendezvous_done(r);
     }
     snprintf(own->sentence, sizeof own->sentence, "%s", weft_last_error());
+    if (own->met && !no_relay_stays()) {
+        own->met = false;
+        snprintf(own->sentence, sizeof own->sentence, "its relay stays when all have met");
+    }
     if (own->met) weft__rendezvous_close(r);
     weft__log_flush();
     exit(0);
@@ -394,6 +452,94 @@ static void a_leader_that_fails_tells_its_host(void **state)
         if (i != 1) told(i, WEFT_ERR_MEMORY, "rank 1 (host ");
 }
 
+/* By the server itself, where its relay cannot hand it on any more: that has gone, or stands still. */
+static void who_fails_behind_a_leader_that_is_gone_is_heard(void **state)
+{
+    static const int how[] = {SIGKILL, SIGSTOP};
+    pid_t pids[4];
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        come_led(4, LONG_MS, LONG_MS, 3, pids);
+        for (int i = 0; i < 4; i++) parts[i].stay_ms = i == 1 ? LONG_MS : i == 2 ? 1500 : 0;
+        parts[2].fails = 1;
+        pids[3] = play_as_process(3);
+        await_all(0xf, OPENED);
+        kill(pids[1], how[k]);
+        reap(pids, 0xd);
+        end_rank(pids[1]);
+        told(0, WEFT_ERR_MEMORY, "rank 2 (host ");
+        /* One that stands still hides that from who has not noticed it yet: rank 0 does not stay for so long. */
+        if (how[k] == SIGKILL) told(3, WEFT_ERR_MEMORY, "rank 2 (host ");
+    }
+}
+
+/* Its word and its end come while the relay's thread has no processor. */
+static void who_fails_and_goes_at_once_is_heard(void **state)
+{
+    pid_t pids[4];
+    (void)state;
+    hold_ms = HOLD_MS;
+    come_led(4, LONG_MS, LONG_MS, 3, pids);
+    parts[2].stay_ms = 100; /* rank 3's part is read, and the thread is held, when this one fails */
+    parts[2].fails = 1;
+    pids[3] = play_as_process(3);
+    reap(pids, 0xf);
+    hold_ms = 0;
+    for (int i = 0; i < 4; i++)
+        if (i != 2) told(i, WEFT_ERR_MEMORY, "rank 2 (host ");
+}
+
+/* A rank of a host: joins by its relay, and dies as soon as it has said so. */
+static void join_and_die(int rank, uint8_t name)
+{
+    struct {
+        weft__rendezvous_header header;
+        weft__rendezvous_who who;
+    } join = {{.magic = WEFT__RENDEZVOUS_MAGIC,
+               .version = WEFT__RENDEZVOUS_VERSION,
+               .kind = WEFT__RENDEZVOUS_JOIN,
+               .client = {name},
+               .rank = rank,
+               .world = -1,
+               .step = 1},
+              {.pid = 7, .host_id = "h", .host = "h"}};
+    weft__address at = {.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+    char relay[WEFT__RELAY_NAME_BYTES];
+    weft__keys keys;
+    void *context, *dealer;
+    derive_keys(&keys);
+    weft__address_set_port(&at, rendezvous_port);
+    weft__relay_name(&keys, &at, relay);
+    if (weft__zmq_take(&context)) exit(1);
+    dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys, 1000);
+    if (!dealer || zmq_connect(dealer, relay) || zmq_send(dealer, &join, sizeof join, 0) < 0) exit(1);
+    zmq_close(dealer);
+    weft__zmq_give(); /* waits until that has left */
+    exit(0);
+}
+
+/* Word and end of the second one come while the relay's thread, which has read the first one's word, is held. */
+static void who_joins_and_dies_at_once_leaves_its_place(void **state)
+{
+    pid_t pids[5], dies;
+    int status;
+    (void)state;
+    hold_ms = HOLD_MS;
+    come_led(5, LONG_MS, LONG_MS, 3, pids);
+    hold_ms = 0;
+    for (uint8_t i = 0; i < 2; i++) {
+        dies = fork();
+        assert_true(dies >= 0);
+        if (!dies) join_and_die(4, (uint8_t)(0xf0 + i));
+        assert_int_equal(waitpid(dies, &status, 0), dies);
+        assert_int_equal(status, 0);
+    }
+    usleep(100000);
+    for (int i = 3; i < 5; i++) pids[i] = play_as_process(i);
+    reap(pids, 0x1f);
+    all_met(5);
+}
+
 /* A rank that is not there is missed by all of its host, in the words of a rank that has gone to the server. */
 static void who_does_not_gather_is_named_behind_a_relay(void **state)
 {
@@ -488,6 +634,9 @@ int main(void)
         cmocka_unit_test(a_leader_that_stops_hides_nobody),
         cmocka_unit_test(a_leader_that_fails_tells_its_host),
         cmocka_unit_test(who_does_not_gather_is_named_behind_a_relay),
+        cmocka_unit_test(who_fails_behind_a_leader_that_is_gone_is_heard),
+        cmocka_unit_test(who_fails_and_goes_at_once_is_heard),
+        cmocka_unit_test(who_joins_and_dies_at_once_leaves_its_place),
         cmocka_unit_test(who_has_the_name_and_is_silent_is_left),
         cmocka_unit_test(another_user_who_has_the_name_is_not_waited_for),
     };

@@ -250,6 +250,27 @@ static void an_overtaken_word_of_one_who_has_gone_takes_no_place(void **state)
     assert_int_equal(told[2], WEFT__RENDEZVOUS_JOINED);
 }
 
+/* By a connection that ZeroMQ has made again by itself, which is none of its own making: nothing newer is under way. */
+static void who_was_dropped_may_come_again(void **state)
+{
+    void *first = client(), *other = client(), *again;
+    int told[2];
+    (void)state;
+    say_join_on(first, 1, run, 0, 2, 2);
+    await_missing(other, "rank 1 is missing");
+    zmq_close(first);
+    await_missing(other, "rank 0 and rank 1 are missing");
+    again = client();
+    say_join_on(again, 1, run, 0, 2, 2);
+    say_join(other, 2, run, 1, 2);
+    told[0] = answer(again);
+    told[1] = answer(other);
+    zmq_close(again);
+    zmq_close(other);
+    assert_int_equal(told[0], WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(told[1], WEFT__RENDEZVOUS_JOINED);
+}
+
 /* Its word may arrive with the end of its connection, and be read after another's question. */
 static void who_says_that_its_time_is_up_is_not_missing(void **state)
 {
@@ -400,6 +421,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(all_came_but_too_late_to_connect, begin, end),
         cmocka_unit_test_setup_teardown(an_overtaken_word_leads_nobody_astray, begin, end),
         cmocka_unit_test_setup_teardown(an_overtaken_word_of_one_who_has_gone_takes_no_place, begin, end),
+        cmocka_unit_test_setup_teardown(who_was_dropped_may_come_again, begin, end),
         cmocka_unit_test_setup_teardown(what_a_connection_lost_is_said_again, begin, end),
         cmocka_unit_test_setup_teardown(who_has_another_secret_is_named_once, begin, end),
         cmocka_unit_test(who_says_that_its_time_is_up_is_not_missing),
