@@ -223,12 +223,12 @@ int64_t weft__membership_check(weft_context *ctx, int64_t now_ns)
 
 /* ---- the protocol ---- */
 
-/* From a rank that is dead to this one, only what tells of a view, or asks for one that is over. */
+/* From a rank that is dead to this one, only what tells of a view, asks which this one has, or asks for one that is over. */
 static bool is_heard(const weft_context *ctx, int from, const weft__view_message *word)
 {
     const weft__views *views = membership_of(ctx)->views;
     return !weft__is_gone(&ctx->peers[from]) || word->word == WEFT__VIEW_IS ||
-           word->view != weft__views_number(views);
+           word->word == WEFT__VIEW_WHICH || word->view != weft__views_number(views);
 }
 
 static void take_word(weft_context *ctx, int from, const weft__notice *notice)

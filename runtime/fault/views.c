@@ -34,6 +34,7 @@
     X(proposed) /* PREPARING: the newest vote told, of best_at; PROPOSING: what is to be decided */ \
     X(dead)     /* certainly */                                                                     \
     X(presumed) /* to be dead */                                                                    \
+    X(have)     /* this view, as they have said */                                                  \
     X(heard_of) /* neither; of can_decide alone, and who is not told again */
 
 enum {
@@ -55,10 +56,12 @@ struct weft__views {
     uint64_t heard;           /* the latest ballot of anybody's in this view */
     int64_t next_ns;          /* PREPARING, PROPOSING: says it again; PAUSING: begins again */
     int64_t again_ns;         /* PREPARING, PROPOSING: after so long */
-    int64_t others_ns; /* PREPARING: until then who has not answered is waited for, with a quorum too */
-    bool asked;        /* the witness has been, since this was last said to all */
-    int64_t asked_ns;  /* and first in this step of the ballot; 0: it has not been */
-    bool refused;      /* and then could not be asked */
+    int64_t others_ns;   /* PREPARING: until then who has not answered is waited for, with a quorum too */
+    bool asked;          /* the witness has been, since this was last said to all */
+    int64_t asked_ns;    /* and first in this step of the ballot; 0: it has not been */
+    bool refused;        /* and then could not be asked */
+    int64_t which_ns;    /* asks whether the next one has this view; WEFT__NEVER: it does */
+    int64_t which_again; /* and again after so long */
     uint64_t chance;
     int gave_way; /* so many times in a row */
 #define NAME_SET(name) unsigned char *name;
@@ -198,6 +201,30 @@ static void say_promise(weft__views *v, int to)
 
 static void begin(weft__views *v, int64_t now_ns);
 
+/* The next one is asked soon: the view is new, or who is next has changed. */
+static void look_after_next(weft__views *v, int64_t now_ns)
+{
+    if (v->state == WEFT__VIEWS_OUT || v->number == 1) return;
+    v->which_again = AGAIN_NS;
+    v->which_ns = now_ns + AGAIN_NS;
+}
+
+/* The word that told of it may be lost, and who has heard nothing of a view asks nobody.  So each member sees to it that the
+ * next living one has it, and who stands between the two and may be alive.  False: they have. */
+static bool ask_next(weft__views *v)
+{
+    bool asks = false;
+    for (int i = (v->rank + 1) % v->ranks; i != v->rank; i = (i + 1) % v->ranks) {
+        if (!weft__set_has(v->before, i) || weft__set_has(v->dead, i)) continue;
+        if (!weft__set_has(v->have, i)) {
+            say(v, i, WEFT__VIEW_WHICH, 0, NULL);
+            asks = true;
+        }
+        if (weft__set_has(v->members, i) && !weft__set_has(v->presumed, i)) break;
+    }
+    return asks;
+}
+
 static void forget_instance(weft__views *v)
 {
     v->promised = v->vote_at = v->ballot = v->best_at = v->heard = 0;
@@ -208,6 +235,8 @@ static void forget_instance(weft__views *v)
     clear(v, v->answered);
     clear(v, v->voted);
     clear(v, v->proposed);
+    clear(v, v->have);
+    v->which_ns = WEFT__NEVER;
 }
 
 /* ranks: in a message, or `proposed`. */
@@ -224,6 +253,7 @@ static void install(weft__views *v, uint32_t number, const unsigned char *ranks,
         views_to(v, WEFT__VIEWS_OUT);
     else if (v->state != WEFT__VIEWS_RESTING)
         views_to(v, WEFT__VIEWS_RESTING);
+    look_after_next(v, now_ns);
     v->events.decided(v->events.arg);
     if (v->state == WEFT__VIEWS_RESTING && v->wanted > v->number) begin(v, now_ns);
 }
@@ -410,6 +440,7 @@ void weft__views_want(weft__views *v, int64_t now_ns)
 void weft__views_presume_dead(weft__views *v, int rank, int64_t now_ns)
 {
     WEFT__ASSERT(rank >= 0 && rank < v->ranks && rank != v->rank, rank, v->ranks);
+    if (!weft__set_has(v->presumed, rank)) look_after_next(v, now_ns);
     weft__set_add(v->presumed, rank);
     try_to_propose(v, now_ns);
 }
@@ -417,6 +448,7 @@ void weft__views_presume_dead(weft__views *v, int rank, int64_t now_ns)
 void weft__views_died(weft__views *v, int rank, int64_t now_ns)
 {
     WEFT__ASSERT(rank >= 0 && rank < v->ranks && rank != v->rank, rank, v->ranks);
+    if (!weft__set_has(v->dead, rank)) look_after_next(v, now_ns);
     weft__set_add(v->dead, rank);
     try_to_propose(v, now_ns);
     try_to_decide(v, now_ns);
@@ -485,7 +517,7 @@ static bool is_sound(const weft__views *v, int from, const weft__view_message *m
 {
     const unsigned char *members, *ranks;
     bool owns, votes;
-    if (bytes != message_bytes(v) || m->word < WEFT__VIEW_PREPARE || m->word > WEFT__VIEW_IS) return false;
+    if (bytes != message_bytes(v) || m->word < WEFT__VIEW_PREPARE || m->word > WEFT__VIEW_WHICH) return false;
     if (!m->view || m->view > VIEW_MOST || (m->view > v->number && m->view - v->number > VIEW_JUMP))
         return false;
     members = m->sets;
@@ -508,14 +540,15 @@ bool weft__views_take(weft__views *v, int from, const weft__view_message *m, siz
         say(v, from, WEFT__VIEW_IS, 0, NULL);
         return true;
     }
-    if (v->state == WEFT__VIEWS_OUT) return true;
-    if (m->view > v->number) { /* to its sender that is decided */
+    if (m->view > v->number && v->state != WEFT__VIEWS_OUT) { /* to its sender that is decided */
         /* Not within: of another part, which the quorum `any` allows to go on. */
         if (!weft__set_is_within(m->sets, v->members, v->bytes)) return true;
         install(v, m->view, m->sets, now_ns);
-        if (v->state == WEFT__VIEWS_OUT) return true;
     }
+    if (m->word == WEFT__VIEW_WHICH) say(v, from, WEFT__VIEW_IS, 0, NULL);
+    if (v->state == WEFT__VIEWS_OUT) return true;
     if (memcmp(m->sets, v->members, v->bytes) != 0) return true;
+    weft__set_add(v->have, from);
     if (m->ballot > latest_ballot(v) + BALLOT_JUMP) return false;
     switch (m->word) {
     case WEFT__VIEW_PREPARE: on_prepare(v, from, m->ballot, now_ns); break;
@@ -529,12 +562,18 @@ bool weft__views_take(weft__views *v, int from, const weft__view_message *m, siz
 
 /* ---- time ---- */
 
-static int64_t next_check(const weft__views *v, int64_t now_ns)
+static int64_t next_of_ballot(const weft__views *v, int64_t now_ns)
 {
     if (v->state == WEFT__VIEWS_RESTING || v->state == WEFT__VIEWS_OUT) return WEFT__NEVER;
     if (v->state == WEFT__VIEWS_PREPARING && now_ns < v->others_ns && v->others_ns < v->next_ns)
         return v->others_ns;
     return v->next_ns;
+}
+
+static int64_t next_check(const weft__views *v, int64_t now_ns)
+{
+    int64_t next = next_of_ballot(v, now_ns);
+    return v->which_ns < next ? v->which_ns : next;
 }
 
 /* To those too who have answered, while it is the witness that has not: else they would begin ballots of their own. */
@@ -572,6 +611,10 @@ int64_t weft__views_check(weft__views *v, int64_t now_ns)
         begin(v, now_ns);
     else if (has_ballot(v) && now_ns >= v->next_ns)
         say_again(v, now_ns);
+    if (now_ns >= v->which_ns) {
+        v->which_again *= 2;
+        v->which_ns = ask_next(v) ? now_ns + v->which_again : WEFT__NEVER;
+    }
     return next_check(v, now_ns);
 }
 
@@ -598,6 +641,7 @@ weft__views *weft__views_new(int rank, int ranks, weft__quorum quorum, uint64_t 
                        .events = events,
                        .number = 1,
                        .wanted = 1,
+                       .which_ns = WEFT__NEVER,
                        .chance = chance,
                        .out = out};
 #define PLACE_SET(name) v->name = sets + SET_##name * bytes;

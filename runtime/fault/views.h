@@ -25,7 +25,8 @@ typedef enum weft__view_word {
     WEFT__VIEW_PROMISE,
     WEFT__VIEW_ACCEPT,
     WEFT__VIEW_ACCEPTED,
-    WEFT__VIEW_IS /* no more than what each message says: this is the view of that number */
+    WEFT__VIEW_IS,   /* no more than what each message says: this is the view of that number */
+    WEFT__VIEW_WHICH /* that, and which have you? */
 } weft__view_word;
 
 /* What ranks tell each other. */

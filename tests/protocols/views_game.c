@@ -378,6 +378,19 @@ static bool can_go_on(uint64_t set)
            (2 * here == all && (game.quorum == WEFT__QUORUM_WITNESS || acts(lowest)));
 }
 
+/* A member whose words were all lost hears of the view from the one before it: if that is stopped, later. */
+static bool hears_later(int rank, uint64_t set, uint32_t number)
+{
+    if (weft__views_state_of(game.views[rank]) != WEFT__VIEWS_RESTING) return false;
+    for (int n = 1; n < game.ranks; n++) {
+        int before = (rank + game.ranks - n) % game.ranks;
+        if (!(set >> before & 1)) continue;
+        if (game.stopped[before]) return true;
+        if (weft__views_number(game.views[before]) == number) return false;
+    }
+    return false;
+}
+
 static void check_end(void)
 {
     int last = latest();
@@ -387,7 +400,7 @@ static void check_end(void)
     for (int i = 0; i < game.ranks; i++) {
         weft__views_state state = weft__views_state_of(game.views[i]);
         if (!acts(i) || !(set >> i & 1)) continue;
-        if (!weft__views_can_decide(game.views[i], true)) continue;
+        if (!weft__views_can_decide(game.views[i], true) || hears_later(i, set, number)) continue;
         if (weft__views_number(game.views[i]) != number)
             trace_blame("rank %d has view %u, and rank %d view %u", i, weft__views_number(game.views[i]),
                         last, number);

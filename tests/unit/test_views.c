@@ -329,6 +329,79 @@ static void test_two_ballots_at_once(void **state)
     }
 }
 
+/* All words that tell ranks 3 and 4 of the view are lost: 3 is late, and in it, and 4 is not.  Neither says anything, nor does
+ * anybody else want anything more. */
+static void decide_unheard(void)
+{
+    open_job(6, WEFT__QUORUM_MAJORITY);
+    cut[3] = cut[4] = true;
+    weft__views_presume_dead(views[1], 4, now_ns);
+    weft__views_want(views[1], now_ns);
+    deliver();
+    now_ns += 150 * WEFT__MS;
+    (void)weft__views_check(views[1], now_ns);
+    deliver();
+    for (int i = 0; i < 3; i++) has_view(i, 2, 47);
+    for (int i = 3; i < 5; i++) has_view(i, 1, 63);
+    cut[3] = cut[4] = false;
+}
+
+static void test_who_has_not_heard_of_a_view_is_told_again(void **state)
+{
+    (void)state;
+    decide_unheard();
+    wait_long();
+    has_view(3, 2, 47);
+    assert_int_equal(weft__views_state_of(views[3]), WEFT__VIEWS_RESTING);
+    has_view(4, 2, 47);
+    assert_int_equal(weft__views_state_of(views[4]), WEFT__VIEWS_OUT);
+    for (int i = 0; i < ranks; i++) { /* and then it is quiet */
+        assert_int_equal(decisions[i], 1);
+        assert_true(weft__views_check(views[i], now_ns) == WEFT__NEVER);
+    }
+    close_job();
+}
+
+/* Rank 2 would have told rank 3, and is gone: to the one before it that is reason enough. */
+static void test_behind_one_that_is_gone_they_are_told_too(void **state)
+{
+    (void)state;
+    for (int certain = 0; certain < 2; certain++) {
+        decide_unheard();
+        cut[2] = true;
+        now_ns += 1000 * WEFT__MS;
+        (void)weft__views_check(views[1], now_ns);
+        assert_int_not_equal(queue_tail, 0); /* nobody has answered it yet */
+        deliver();
+        has_view(3, 1, 63);
+        if (certain)
+            weft__views_died(views[1], 2, now_ns);
+        else
+            weft__views_presume_dead(views[1], 2, now_ns);
+        assert_in_range(weft__views_check(views[1], now_ns) - now_ns, 1, 50 * WEFT__MS);
+        wait_long();
+        has_view(3, 2, 47);
+        close_job();
+    }
+}
+
+/* Nobody counts on it: an answer that does not come is waited for ever longer. */
+static void test_who_says_nothing_of_a_view_is_asked_less_and_less(void **state)
+{
+    int times = 0;
+    (void)state;
+    decide_unheard();
+    while (now_ns < 3600 * 1000 * WEFT__MS) {
+        int64_t next = weft__views_check(views[2], now_ns);
+        assert_true(next > now_ns && next != WEFT__NEVER);
+        now_ns = next;
+        times += queue_tail > 0;
+        queue_tail = 0;
+    }
+    assert_in_range(times, 10, 18);
+    close_job();
+}
+
 typedef struct said {
     uint32_t word, view;
     uint64_t ballot, vote_at;
@@ -362,7 +435,7 @@ static void test_refuses_what_no_rank_says(void **state)
                                  {WEFT__VIEW_ACCEPT, 1, 5, 0, 7, 3},
                                  {WEFT__VIEW_ACCEPTED, 1, 5, 0, 7, 0}};
     static const said unsound[] = {{0, 1, 2, 0, 7, 0},
-                                   {WEFT__VIEW_IS + 1, 1, 2, 0, 7, 0},
+                                   {WEFT__VIEW_WHICH + 1, 1, 2, 0, 7, 0},
                                    {WEFT__VIEW_PREPARE, 0, 2, 0, 7, 0},
                                    {WEFT__VIEW_PREPARE, 1, 0, 0, 7, 0},
                                    {WEFT__VIEW_PREPARE, 1, DISTANT, 0, 7, 0}, /* no rank comes so far */
@@ -532,6 +605,9 @@ int main(void)
         cmocka_unit_test(test_who_does_not_answer_holds_nobody_up),
         cmocka_unit_test(test_too_few_answer),
         cmocka_unit_test(test_who_lives_after_all_is_told_at_once),
+        cmocka_unit_test(test_who_has_not_heard_of_a_view_is_told_again),
+        cmocka_unit_test(test_behind_one_that_is_gone_they_are_told_too),
+        cmocka_unit_test(test_who_says_nothing_of_a_view_is_asked_less_and_less),
         cmocka_unit_test(test_quorums),
         cmocka_unit_test(test_halves_with_a_witness),
         cmocka_unit_test(test_the_witness_is_asked_for_a_half_alone),
