@@ -115,12 +115,18 @@ static bool put_back_zeros(const char *bundle, size_t bytes, size_t words, char 
     return at == bytes;
 }
 
-bool weft__bundle_read(const void *bundle, size_t bytes, const weft__bundle_head *head, void *blocks)
+size_t weft__bundle_room(size_t n, size_t block_bytes)
+{
+    return n * (block_bytes + sizeof(uint32_t)) + WORD;
+}
+
+bool weft__bundle_read(const void *bundle, size_t bytes, const weft__bundle_head *head, void *room,
+                       void *blocks)
 {
     const layout at = layout_of(head);
     const size_t rest = head->block_bytes - head->alike;
-    char *plain = calloc(at.words + 1, WORD), *to = blocks;
-    bool good = plain && put_back_zeros(bundle, bytes, at.words, plain);
+    char *plain = memset(room, 0, at.words * WORD), *to = blocks;
+    bool good = put_back_zeros(bundle, bytes, at.words, plain);
     for (uint32_t i = 0; good && i < head->blocks && head->block_bytes; i++, to += head->block_bytes) {
         uint32_t number = 0;
         if (head->alike) memcpy(&number, plain + at.numbers + i * sizeof number, sizeof number);
@@ -128,6 +134,5 @@ bool weft__bundle_read(const void *bundle, size_t bytes, const weft__bundle_head
         if (good && head->alike) memcpy(to, plain + (size_t)number * head->alike, head->alike);
         if (good && rest) memcpy(to + head->alike, plain + at.rests + i * rest, rest);
     }
-    free(plain);
     return good;
 }

@@ -26,6 +26,10 @@ void *weft__bundle_make(const void *const *blocks, uint32_t n, size_t block_byte
 /* Whether this begins like a bundle of at most so many bytes of blocks, which is long enough for their bits: a
  * short message does not make its reader take much memory.  Then *head is what it tells. */
 bool weft__bundle_head_read(const void *bundle, size_t bytes, size_t most, weft__bundle_head *head);
-/* blocks: room for all that its head tells, which has been read.  False: it is damaged, or there is no memory. */
-bool weft__bundle_read(const void *bundle, size_t bytes, const weft__bundle_head *head, void *blocks);
+/* What weft__bundle_read needs beside the blocks, for so many of so many bytes: who has it before it says what others
+ * wait for does not fail when it hears of all. */
+size_t weft__bundle_room(size_t n, size_t block_bytes);
+/* room: those bytes, for words; blocks: room for all that its head tells, which has been read.  False: it is damaged. */
+bool weft__bundle_read(const void *bundle, size_t bytes, const weft__bundle_head *head, void *room,
+                       void *blocks);
 #endif

@@ -46,7 +46,7 @@ weft_status weft__rendezvous_answer_welcome(const weft__rendezvous_answer *answe
 }
 
 weft_status weft__rendezvous_answer_blocks(const weft__rendezvous_answer *answer, size_t world,
-                                           size_t bytes_each, void *blocks)
+                                           size_t bytes_each, void *room, void *blocks)
 {
     weft__bundle_head head;
     if (!weft__bundle_head_read(answer->payload, answer->bytes, WEFT__RENDEZVOUS_TOTAL_MAX, &head))
@@ -54,7 +54,7 @@ weft_status weft__rendezvous_answer_blocks(const weft__rendezvous_answer *answer
     if (head.blocks != world || head.block_bytes != bytes_each)
         return weft__fail(WEFT_ERR_MISMATCH, "the server sent %u blocks of %u bytes instead of %zu of %zu",
                           head.blocks, head.block_bytes, world, bytes_each);
-    if (weft__bundle_read(answer->payload, answer->bytes, &head, blocks)) return WEFT_OK;
+    if (weft__bundle_read(answer->payload, answer->bytes, &head, room, blocks)) return WEFT_OK;
     return weft__fail(WEFT_ERR_MISMATCH, "the server sent a bundle of %zu bytes that is damaged",
                       answer->bytes);
 }

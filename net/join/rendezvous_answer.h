@@ -20,7 +20,8 @@ bool weft__rendezvous_answer_read(const void *frame, size_t bytes, weft__rendezv
 weft_status weft__rendezvous_answer_failure(const weft__rendezvous_answer *answer);
 /* JOINED: whether it can be the welcome of a rank that was given these (-1: was not).  ERR_MISMATCH. */
 weft_status weft__rendezvous_answer_welcome(const weft__rendezvous_answer *answer, int rank, int world_size);
-/* GATHERED: a block of those bytes from each rank of the world, in rank order.  ERR_MISMATCH. */
+/* GATHERED: a block of those bytes from each rank of the world, in rank order; room: weft__bundle_room of them.
+ * ERR_MISMATCH. */
 weft_status weft__rendezvous_answer_blocks(const weft__rendezvous_answer *answer, size_t world,
-                                           size_t bytes_each, void *blocks);
+                                           size_t bytes_each, void *room, void *blocks);
 #endif

@@ -118,20 +118,27 @@ void weft__rendezvous_take_parts(weft__rendezvous_server *s, const weft__rendezv
 {
     const size_t id_bytes = WEFT__RENDEZVOUS_ID_BYTES;
     weft__bundle_head head;
-    size_t own;
+    size_t own, all;
     char *blocks;
+    bool good;
     if (!weft__bundle_head_read(payload, bytes, WEFT__RENDEZVOUS_TOTAL_MAX, &head) ||
         head.block_bytes - head.alike < id_bytes)
         return;
     own = head.block_bytes - id_bytes;
-    blocks = malloc((size_t)head.blocks * head.block_bytes + 1);
-    if (blocks && weft__bundle_read(payload, bytes, &head, blocks))
-        for (uint32_t i = 0; i < head.blocks; i++) {
-            char *block = blocks + (size_t)i * head.block_bytes;
-            weft__rendezvous_member *m = weft__rendezvous_find(s, (uint8_t *)block + head.alike);
-            if (!m || weft__rendezvous_by_route(&m, &from) != 0) continue;
-            memmove(block + head.alike, block + head.alike + id_bytes, own - head.alike);
-            weft__rendezvous_take_part(s, m, step, head.alike, block, own);
-        }
+    all = (size_t)head.blocks * head.block_bytes;
+    blocks = malloc(all + weft__bundle_room(head.blocks, head.block_bytes));
+    if (!blocks) {
+        weft__rendezvous_refuse(s, WEFT_ERR_MEMORY,
+                                "the serving rank has no memory left for %zu bytes of a relay", bytes);
+        return;
+    }
+    good = weft__bundle_read(payload, bytes, &head, blocks + all, blocks);
+    for (uint32_t i = 0; good && i < head.blocks; i++) {
+        char *block = blocks + (size_t)i * head.block_bytes;
+        weft__rendezvous_member *m = weft__rendezvous_find(s, (uint8_t *)block + head.alike);
+        if (!m || weft__rendezvous_by_route(&m, &from) != 0) continue;
+        memmove(block + head.alike, block + head.alike + id_bytes, own - head.alike);
+        weft__rendezvous_take_part(s, m, step, head.alike, block, own);
+    }
     free(blocks);
 }

@@ -85,29 +85,33 @@ int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n
     return i;
 }
 
-/* To those behind one relay, as one message.  Without memory they run into their deadlines. */
+/* To those behind one relay, as one message, or where there is no memory for that as one each. */
 static void send_to_relay(weft__rendezvous_server *s, weft__rendezvous_member *const *members, int n,
                           enum weft__rendezvous_kind kind, const void *payload, size_t bytes)
 {
     char frame[sizeof(weft__rendezvous_header) + WEFT__SENTENCE_BYTES];
     weft__words words = {.list = NULL};
-    for (int i = 0; i < n; i++) {
+    int i = 0;
+    for (; i < n; i++) {
         weft__rendezvous_header header = weft__rendezvous_header_for(s, kind, members[i]->rank);
         memcpy(header.client, members[i]->id, sizeof header.client);
         memcpy(frame, &header, sizeof header);
         memcpy(frame + sizeof header, payload, bytes);
         if (!weft__words_add(&words, frame, sizeof header + bytes)) break;
     }
-    send_to(s, members[0], WEFT__RENDEZVOUS_WORDS, words.list, words.bytes);
+    if (i) send_to(s, members[0], WEFT__RENDEZVOUS_WORDS, words.list, words.bytes);
+    for (; i < n; i++) send_to(s, members[i], kind, payload, bytes);
     weft__words_drop(&words);
 }
 
-/* bytes: at most those of a sentence. */
+/* bytes: at most those of a sentence.  Where there is no memory to put together what goes one way, each has its own. */
 static void send_to_all(weft__rendezvous_server *s, enum weft__rendezvous_kind kind, const void *payload,
                         size_t bytes)
 {
     int n, together;
     weft__rendezvous_member **members = weft__rendezvous_waiting(s, &n);
+    for (int i = 0; i < s->count && !members; i++)
+        if (!s->members[i].done) send_to(s, &s->members[i], kind, payload, bytes);
     for (int i = 0; i < n; i += together) {
         together = weft__rendezvous_of_one_route(&members[i], n - i);
         if (together > 1)
@@ -303,6 +307,11 @@ bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s)
     int n, together;
     weft__rendezvous_member **members = weft__rendezvous_waiting(s, &n);
     bool some = false;
+    for (int i = 0; i < s->count && !members; i++) {
+        weft__rendezvous_member *m = &s->members[i];
+        m->gone = !m->done && !send_to(s, m, WEFT__RENDEZVOUS_STILL, NULL, 0);
+        some = some || m->gone;
+    }
     for (int i = 0; i < n; i += together) {
         together = weft__rendezvous_of_one_route(&members[i], n - i);
         bool gone = !send_to(s, members[i], WEFT__RENDEZVOUS_STILL, NULL, 0);

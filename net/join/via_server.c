@@ -10,6 +10,7 @@
  * and another one is to.  Later a connection that breaks is made again, and the server has gone where nobody listens.
  * Every wait ends at the deadline; then the server is asked who is missing.  The connection's own events tell a wrong
  * secret and a server that has gone. */
+#include "bundle.h"
 #include "clock.h"
 #include "locate.h"
 #include "relay.h"
@@ -568,18 +569,22 @@ static weft_status all_gather(void *state, const void *in, void *out, size_t byt
     client *c = state;
     size_t world = (size_t)c->r->world_size;
     weft_status status;
+    void *room;
     answer a;
     if (bytes_each > WEFT__RENDEZVOUS_BLOCK_MAX || bytes_each * world > WEFT__RENDEZVOUS_TOTAL_MAX)
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%zu bytes from each of %d ranks are too many to gather while joining", bytes_each,
                           c->r->world_size);
+    room = malloc(weft__bundle_room(world, bytes_each)); /* as long as all others wait for this rank's part */
+    if (!room) return weft__fail_memory(weft__bundle_room(world, bytes_each), "joining");
     c->waits.block = bytes_each ? in : "";
     c->waits.bytes = bytes_each;
     c->waits.alike = alike;
     say_gather(c);
     zmq_msg_init(&a.msg);
     status = await(c, WEFT__RENDEZVOUS_GATHERED, c->r->deadline_ns, &a);
-    if (!status) status = weft__rendezvous_answer_blocks(&a.said, world, bytes_each, out);
+    if (!status) status = weft__rendezvous_answer_blocks(&a.said, world, bytes_each, room, out);
+    free(room);
     zmq_msg_close(&a.msg);
     if (status == WEFT_ERR_TIMEOUT && !c->told) status = time_is_up(c);
     c->waits.block = NULL;

@@ -261,7 +261,7 @@ static void hear(void)
 {
     const unsigned bits = (unsigned)take(1);
     weft__rendezvous_header h = {.magic = WEFT__RENDEZVOUS_MAGIC, .version = WEFT__RENDEZVOUS_VERSION};
-    unsigned char frame[VALUE_MOST] = {0}, blocks[WORLD * BLOCK], *exact;
+    unsigned char frame[VALUE_MOST] = {0}, blocks[WORLD * BLOCK], room[WORLD * (BLOCK + 4) + 8], *exact;
     size_t length;
     weft__rendezvous_answer answer;
     h.kind = (uint16_t)take(1);
@@ -288,7 +288,7 @@ static void hear(void)
             fuzz_reached++;
         }
         if (said->kind == WEFT__RENDEZVOUS_GATHERED &&
-            weft__rendezvous_answer_blocks(&answer, WORLD, BLOCK, blocks) == WEFT_OK)
+            weft__rendezvous_answer_blocks(&answer, WORLD, BLOCK, room, blocks) == WEFT_OK)
             fuzz_reached++;
     }
     free(exact);

@@ -41,12 +41,14 @@ static void check_parts(const weft__rendezvous_header *h, const char *payload, s
 {
     const size_t id_bytes = WEFT__RENDEZVOUS_ID_BYTES;
     weft__bundle_head head;
-    char *blocks;
+    char *blocks, *room;
     if (!weft__bundle_head_read(payload, bytes, WEFT__RENDEZVOUS_TOTAL_MAX, &head) || !head.blocks ||
         head.block_bytes < head.alike + id_bytes || (int)head.blocks > relay.parts)
         abort();
     blocks = malloc((size_t)head.blocks * head.block_bytes);
-    if (!blocks || !weft__bundle_read(payload, bytes, &head, blocks)) abort();
+    room = malloc(weft__bundle_room(head.blocks, head.block_bytes));
+    if (!blocks || !room || !weft__bundle_read(payload, bytes, &head, room, blocks)) abort();
+    free(room);
     for (uint32_t i = 0; i < head.blocks; i++) {
         const char *block = blocks + (size_t)i * head.block_bytes;
         const weft__relayed *c = client_of((const uint8_t *)block + head.alike);

@@ -210,11 +210,11 @@ static void come(client *c)
 
 static void hear_gathered(client *c, const weft__rendezvous_header *h, const char *payload, size_t bytes)
 {
-    char all[RANKS_MOST * BLOCK], expected[BLOCK];
+    char all[RANKS_MOST * BLOCK], room[RANKS_MOST * (BLOCK + 4) + 8], expected[BLOCK];
     weft__bundle_head head;
     if (h->step != c->step || c->done) return; /* once more, on a way that it had taken meanwhile */
     if (!weft__bundle_head_read(payload, bytes, sizeof all, &head) || head.blocks != (uint32_t)ranks ||
-        head.block_bytes != BLOCK || !weft__bundle_read(payload, bytes, &head, all)) {
+        head.block_bytes != BLOCK || !weft__bundle_read(payload, bytes, &head, room, all)) {
         trace_blame("rank %d hears of a gather that is none", c->rank);
         return;
     }

@@ -73,20 +73,20 @@ static void test_blocks(void **state)
 {
     static const char *const blocks[] = {"same one", "same two", "other on"};
     weft__rendezvous_answer a = {.bytes = 0};
-    char got[3][8];
+    char got[3][8], room[4 * 20 + 8];
     char *bundle = weft__bundle_make((const void *const *)blocks, 3, 8, 5, &a.bytes);
     (void)state;
     a.payload = bundle;
-    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 8, got), WEFT_OK);
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 8, room, got), WEFT_OK);
     for (int i = 0; i < 3; i++) assert_memory_equal(got[i], blocks[i], 8);
-    assert_int_equal(weft__rendezvous_answer_blocks(&a, 4, 8, got), WEFT_ERR_MISMATCH);
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 4, 8, room, got), WEFT_ERR_MISMATCH);
     assert_string_equal(weft_last_error(), "the server sent 3 blocks of 8 bytes instead of 4 of 8");
-    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 16, got), WEFT_ERR_MISMATCH);
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 16, room, got), WEFT_ERR_MISMATCH);
     a.bytes--;
-    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 8, got), WEFT_ERR_MISMATCH);
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 8, room, got), WEFT_ERR_MISMATCH);
     assert_non_null(strstr(weft_last_error(), "that is damaged"));
     a.bytes = 3;
-    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 8, got), WEFT_ERR_MISMATCH);
+    assert_int_equal(weft__rendezvous_answer_blocks(&a, 3, 8, room, got), WEFT_ERR_MISMATCH);
     assert_string_equal(weft_last_error(), "the server sent 3 bytes that are no bundle");
     free(bundle);
 }
