@@ -112,7 +112,7 @@ static void send_to_all(weft__rendezvous_server *s, enum weft__rendezvous_kind k
     weft__rendezvous_member **members = weft__rendezvous_waiting(s, &n);
     for (int i = 0; i < s->count && !members; i++)
         if (!s->members[i].done) send_to(s, &s->members[i], kind, payload, bytes);
-    for (int i = 0; i < n; i += together) {
+    for (int i = 0; members && i < n; i += together) {
         together = weft__rendezvous_of_one_route(&members[i], n - i);
         if (together > 1)
             send_to_relay(s, &members[i], together, kind, payload, bytes);
@@ -312,7 +312,7 @@ bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s)
         m->gone = !m->done && !send_to(s, m, WEFT__RENDEZVOUS_STILL, NULL, 0);
         some = some || m->gone;
     }
-    for (int i = 0; i < n; i += together) {
+    for (int i = 0; members && i < n; i += together) {
         together = weft__rendezvous_of_one_route(&members[i], n - i);
         bool gone = !send_to(s, members[i], WEFT__RENDEZVOUS_STILL, NULL, 0);
         for (int k = i; k < i + together; k++) members[k]->gone = gone;
