@@ -51,28 +51,26 @@ static void send_last(weft__rendezvous_server *s, const weft__rendezvous_member 
     if (zmq_msg_copy(&one, &s->last) == 0) weft__rendezvous_send(s, to, &one);
 }
 
-/* One for each connection: a relay hands it on.  False: no memory. */
-static bool send_last_to_all(weft__rendezvous_server *s)
+/* One for each connection: a relay hands it on. */
+static void send_last_to_all(weft__rendezvous_server *s)
 {
     int n;
     weft__rendezvous_member **members = weft__rendezvous_waiting(s, &n);
-    if (!members) return false;
     for (int i = 0; i < n; i += weft__rendezvous_of_one_route(&members[i], n - i)) send_last(s, members[i]);
-    free(members);
-    return true;
 }
 
 /* All get one message, of which ZeroMQ counts the users: rank 0 would not hold a copy for each of thousands. */
 static void finish_gather(weft__rendezvous_server *s)
 {
-    bool made;
     weft__rendezvous_drop_last(s);
-    made = s->has_last = make_answer(s, &s->last);
+    s->has_last = make_answer(s, &s->last);
     for (int r = 0; r < s->world; r++) {
         free(s->members[r].block);
         s->members[r].block = NULL;
     }
-    if (!made || !send_last_to_all(s))
+    if (s->has_last)
+        send_last_to_all(s);
+    else
         weft__rendezvous_refuse(s, WEFT_ERR_MEMORY,
                                 "the serving rank has no memory left to gather %zu bytes from each rank",
                                 s->block_bytes);

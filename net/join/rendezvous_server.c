@@ -69,13 +69,11 @@ int weft__rendezvous_by_route(const void *left, const void *right)
 
 weft__rendezvous_member **weft__rendezvous_waiting(const weft__rendezvous_server *s, int *n)
 {
-    weft__rendezvous_member **members = malloc(((size_t)s->count + 1) * sizeof *members);
     *n = 0;
-    if (!members) return NULL;
     for (int i = 0; i < s->count; i++)
-        if (!s->members[i].done) members[(*n)++] = &s->members[i];
-    qsort(members, (size_t)*n, sizeof *members, weft__rendezvous_by_route);
-    return members;
+        if (!s->members[i].done) s->waiting[(*n)++] = &s->members[i];
+    if (*n > 1) qsort(s->waiting, (size_t)*n, sizeof *s->waiting, weft__rendezvous_by_route);
+    return s->waiting;
 }
 
 int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n)
@@ -104,22 +102,19 @@ static void send_to_relay(weft__rendezvous_server *s, weft__rendezvous_member *c
     weft__words_drop(&words);
 }
 
-/* bytes: at most those of a sentence.  Where there is no memory to put together what goes one way, each has its own. */
+/* bytes: at most those of a sentence. */
 static void send_to_all(weft__rendezvous_server *s, enum weft__rendezvous_kind kind, const void *payload,
                         size_t bytes)
 {
     int n, together;
     weft__rendezvous_member **members = weft__rendezvous_waiting(s, &n);
-    for (int i = 0; i < s->count && !members; i++)
-        if (!s->members[i].done) send_to(s, &s->members[i], kind, payload, bytes);
-    for (int i = 0; members && i < n; i += together) {
+    for (int i = 0; i < n; i += together) {
         together = weft__rendezvous_of_one_route(&members[i], n - i);
         if (together > 1)
             send_to_relay(s, &members[i], together, kind, payload, bytes);
         else
             send_to(s, members[i], kind, payload, bytes);
     }
-    free(members);
 }
 
 static const uint8_t server_follows[] = {[WEFT__SERVER_JOINING] = WEFT__MAY_BECOME(WEFT__SERVER_COMPLETE) |
@@ -162,6 +157,7 @@ void weft__rendezvous_forget(weft__rendezvous_server *s)
 {
     for (int i = 0; i < s->count; i++) free(s->members[i].block);
     free(s->members);
+    free(s->waiting);
     weft__index_free(&s->by_id);
     free(s->by_rank);
     free(s->hosts);
@@ -193,18 +189,27 @@ static bool make_room_for_rank(weft__rendezvous_server *s, int rank)
     return true;
 }
 
+/* False: no memory. */
+static bool make_room(weft__rendezvous_server *s)
+{
+    const size_t room = s->room ? 2 * (size_t)s->room : 64;
+    weft__rendezvous_member *members, **waiting;
+    if (s->room >= WEFT__WORLD_MAX) return false;
+    waiting = realloc(s->waiting, room * sizeof(weft__rendezvous_member *));
+    if (!waiting) return false;
+    s->waiting = waiting;
+    members = realloc(s->members, room * sizeof *members);
+    if (!members) return false;
+    s->members = members;
+    s->room = (int)room;
+    return true;
+}
+
 static weft__rendezvous_member *add_member(weft__rendezvous_server *s, const weft__rendezvous_member *from,
                                            int given_rank)
 {
     weft__rendezvous_member *m;
-    if (!s->members || s->count == s->room) {
-        int room = s->room ? 2 * s->room : 64;
-        weft__rendezvous_member *more =
-            s->room < WEFT__WORLD_MAX ? realloc(s->members, (size_t)room * sizeof *more) : NULL;
-        if (!more) return NULL;
-        s->members = more;
-        s->room = room;
-    }
+    if ((!s->members || s->count == s->room) && !make_room(s)) return NULL;
     m = &s->members[s->count];
     *m = *from;
     m->given_rank = m->rank = given_rank >= 0 ? given_rank : -1;
@@ -307,18 +312,12 @@ bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s)
     int n, together;
     weft__rendezvous_member **members = weft__rendezvous_waiting(s, &n);
     bool some = false;
-    for (int i = 0; i < s->count && !members; i++) {
-        weft__rendezvous_member *m = &s->members[i];
-        m->gone = !m->done && !send_to(s, m, WEFT__RENDEZVOUS_STILL, NULL, 0);
-        some = some || m->gone;
-    }
-    for (int i = 0; members && i < n; i += together) {
+    for (int i = 0; i < n; i += together) {
         together = weft__rendezvous_of_one_route(&members[i], n - i);
         bool gone = !send_to(s, members[i], WEFT__RENDEZVOUS_STILL, NULL, 0);
         for (int k = i; k < i + together; k++) members[k]->gone = gone;
         some = some || gone;
     }
-    free(members);
     return some;
 }
 

@@ -59,6 +59,7 @@ struct weft__rendezvous_server {
     enum weft__server_phase phase;
     weft__rendezvous_member *members;
     int count, room, arrivals;
+    weft__rendezvous_member **waiting;  /* room for as many: telling all asks for no memory */
     int done;                           /* of them, that have said so */
     weft__index by_id;                  /* of members */
     int *by_rank;                       /* JOINING: 1 + the place of the member that was given it; 0: none */
@@ -114,7 +115,7 @@ void weft__rendezvous_take_parts(weft__rendezvous_server *s, const weft__rendezv
                                  uint32_t step, const void *payload, size_t bytes);
 void weft__rendezvous_drop_last(weft__rendezvous_server *s); /* nobody will ask for that answer again */
 int weft__rendezvous_by_route(const void *left, const void *right); /* of pointers to members, for qsort */
-/* All that have not said that they are done, those of one connection beside each other; to free.  NULL: no memory. */
+/* All that have not said that they are done, those of one connection beside each other: s->waiting, until the next call. */
 weft__rendezvous_member **weft__rendezvous_waiting(const weft__rendezvous_server *s, int *n);
 /* How many of these n, from the first on, are behind one connection. */
 int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n);
