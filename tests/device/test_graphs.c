@@ -126,6 +126,16 @@ static void right_each_time(job_rank *me)
     job_meet(me);
 }
 
+/* The capture under way is none the worse for what was refused. */
+static void capture_goes_on(job_rank *me, chain *c)
+{
+    record_collectives(me->world, c, me->size);
+    end_capture(c);
+    DEVICE_OK(device()->cudaGraphInstantiate(&c->exec, c->graph, 0));
+    replay(me, c, 1);
+    drop_graph(c);
+}
+
 /* The capture has begun, and one sum has joined. */
 static weft_batch *begin_captured_batch(job_rank *me, chain *c, int32_t *out)
 {
@@ -201,11 +211,7 @@ static void refused(job_rank *me)
     CHECK_OK(weft_all_reduce(me->world, c.in, c.last, COUNT, WEFT_INT32, WEFT_SUM, &apart, &req));
     CHECK_STATUS(WEFT_ERR_UNSUPPORTED, weft_stream_wait(req, c.stream)); /* it is no part of the capture */
     WAIT_OK(req);
-    record_collectives(me->world, &c, me->size);
-    end_capture(&c);
-    DEVICE_OK(device()->cudaGraphInstantiate(&c.exec, c.graph, 0));
-    replay(me, &c, 1);
-    drop_graph(&c);
+    capture_goes_on(me, &c);
     give_chain(&c);
     CHECK_OK(weft_group_free(agreed));
     CHECK_OK(weft_group_free(fresh));
@@ -236,11 +242,7 @@ static void a_batch_ends_in_the_next(job_rank *me)
     drop_graph(&c);
     begin_capture(&c);
     refuses(WEFT_ERR_STATE, "is not any more", weft_batch_end(batch, NULL, &req), req);
-    record_collectives(me->world, &c, me->size);
-    end_capture(&c);
-    DEVICE_OK(device()->cudaGraphInstantiate(&c.exec, c.graph, 0));
-    replay(me, &c, 1);
-    drop_graph(&c);
+    capture_goes_on(me, &c);
     give_chain(&c);
     job_meet(me);
 }

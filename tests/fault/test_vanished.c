@@ -556,47 +556,15 @@ static void with_cables(void **state)
     job_test(state);
 }
 
-#define UNDISTURBED(sentence, ...)                                                      \
-    {                                                                                   \
-        sentence, with_cables, NULL, NULL, &(job_plan)                                  \
-        {                                                                               \
-            .ranks = RANKS, .body = nobody_is_accused, .bare = true, .processes = true, \
-            .arg = &(disturbance)                                                       \
-            {                                                                           \
-                __VA_ARGS__                                                             \
-            }                                                                           \
-        }                                                                               \
-    }
-#define LIVES(sentence, ...)                                                            \
-    {                                                                                   \
-        sentence, with_cables, NULL, NULL, &(job_plan)                                  \
-        {                                                                               \
-            .ranks = RANKS, .body = unreachable_lives, .bare = true, .processes = true, \
-            .arg = &(disturbance)                                                       \
-            {                                                                           \
-                __VA_ARGS__                                                             \
-            }                                                                           \
-        }                                                                               \
-    }
-#define LEAVES(sentence, ...)                                                                           \
-    {                                                                                                   \
-        sentence, with_cables, NULL, NULL, &(job_plan)                                                  \
-        {                                                                                               \
-            .ranks = RANKS, .body = leave_apart, .bare = true, .processes = true, .arg = &(disturbance) \
-            {                                                                                           \
-                __VA_ARGS__                                                                             \
-            }                                                                                           \
-        }                                                                                               \
-    }
-#define UNREACHABLE(sentence, ...)                                                                      \
-    {                                                                                                   \
-        sentence, with_cables, NULL, NULL, &(job_plan)                                                  \
-        {                                                                                               \
-            .ranks = RANKS, .body = unreachable, .bare = true, .processes = true, .arg = &(disturbance) \
-            {                                                                                           \
-                __VA_ARGS__                                                                             \
-            }                                                                                           \
-        }                                                                                               \
+#define ON_CABLES(does, sentence, ...)                                                           \
+    {                                                                                            \
+        sentence, with_cables, NULL, NULL, &(job_plan)                                           \
+        {                                                                                        \
+            .ranks = RANKS, .body = does, .bare = true, .processes = true, .arg = &(disturbance) \
+            {                                                                                    \
+                __VA_ARGS__                                                                      \
+            }                                                                                    \
+        }                                                                                        \
     }
 
 int main(int argc, char **argv)
@@ -604,17 +572,21 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vanishing_idle),
         cmocka_unit_test(vanishing_busy),
-        UNDISTURBED("a cable is cut for half a second", .cut_ms = 500),
-        UNDISTURBED("under load too", .busy = true, .cut_ms = 500),
-        UNDISTURBED("all ranks of a host are stopped for 3 s", .busy = true, .stop_ms = 3000),
-        UNDISTURBED("a way between two hosts is lost for 2.5 s", .block_ms = 2500),
-        UNREACHABLE("two hosts lose each other", .block_ms = 1),
-        UNREACHABLE("one way between two hosts is lost", .one_way = true),
-        LIVES("two hosts lose each other, and find each other again", .block_ms = 1),
-        UNREACHABLE("two hosts lose each other, the higher finds it", .highest = true),
-        LIVES("one way between two hosts is lost, and is there again", .one_way = true),
-        LIVES("two hosts lose each other, the higher finds it, and find each other again", .highest = true),
-        LEAVES("a host leaves that another one does not reach", .block_ms = 1),
+        ON_CABLES(nobody_is_accused, "a cable is cut for half a second", .cut_ms = 500),
+        ON_CABLES(nobody_is_accused, "under load too", .busy = true, .cut_ms = 500),
+        ON_CABLES(nobody_is_accused, "all ranks of a host are stopped for 3 s", .busy = true,
+                  .stop_ms = 3000),
+        ON_CABLES(nobody_is_accused, "a way between two hosts is lost for 2.5 s", .block_ms = 2500),
+        ON_CABLES(unreachable, "two hosts lose each other", .block_ms = 1),
+        ON_CABLES(unreachable, "one way between two hosts is lost", .one_way = true),
+        ON_CABLES(unreachable_lives, "two hosts lose each other, and find each other again", .block_ms = 1),
+        ON_CABLES(unreachable, "two hosts lose each other, the higher finds it", .highest = true),
+        ON_CABLES(unreachable_lives, "one way between two hosts is lost, and is there again",
+                  .one_way = true),
+        ON_CABLES(unreachable_lives,
+                  "two hosts lose each other, the higher finds it, and find each other again",
+                  .highest = true),
+        ON_CABLES(leave_apart, "a host leaves that another one does not reach", .block_ms = 1),
     };
     int failed;
     setenv("WEFT_LOG", "0", 0);
