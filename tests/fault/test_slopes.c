@@ -319,9 +319,10 @@ static void check_death(job_rank *me)
 }
 
 /* The death is presumed, so that a view leaves it out.  The lead has five words for each of the others (PREPARE, ACCEPT, the
- * view; READY, DONE), over two connections to each, and each has four for the lead (JOIN, STORED, PROMISE, ACCEPTED).  What
- * has not been answered is said again, and answered again; and where the lead of a busy machine is late with its next word
- * another rank begins a ballot in its place, and connects to all for that. */
+ * view; READY, DONE), over two connections to each, and each has four for the lead (JOIN, STORED, PROMISE, ACCEPTED).  Once it
+ * has the view each asks the next one for its own (WHICH), and is answered (VIEW), over one more connection.  What has not
+ * been answered is said again, and answered again; and where the lead of a busy machine is late with its next word another
+ * rank begins a ballot in its place, and connects to all for that. */
 static void check_shrink(job_rank *me)
 {
     int64_t waited_ms = 0, again, others;
@@ -331,8 +332,8 @@ static void check_shrink(job_rank *me)
     again = waited_ms / AGAIN_MS;
     others = waited_ms < PATIENCE_MS ? 0 : 1 + (waited_ms - PATIENCE_MS) / TURN_MS;
     if (getenv("SLOPES_TABLE")) printf("%3d ranks  shrunk in %lld ms\n", me->size, (long long)waited_ms);
-    check(me, SHRINK, CONNECTIONS, 3 + others, me->size);
-    check(me, SHRINK, MESSAGES, 10 + 2 * again + 5 * others, (6 + again + 5 * (others > 0)) * me->size);
+    check(me, SHRINK, CONNECTIONS, 4 + others, me->size);
+    check(me, SHRINK, MESSAGES, 12 + 2 * again + 5 * others, (6 + again + 5 * (others > 0)) * me->size);
 }
 
 static void with_a_death(job_rank *me)
