@@ -84,11 +84,11 @@ int weft__pacing_after_sleep(weft__pacing *pacing, int64_t slept_ns)
 
 /* ---- the progress thread ---- */
 
-void weft__resting_open(weft__resting *resting, bool has_module, int64_t now_ns)
+void weft__resting_open(weft__resting *resting, bool alone, int64_t now_ns)
 {
     *resting = (weft__resting){.last_ns = now_ns,
-                               .least_us = has_module ? WEFT__DEVICE_NAP_LEAST_US : WEFT__NAP_LEAST_US,
-                               .most_us = has_module ? WEFT__DEVICE_NAP_MOST_US : WEFT__NAP_MOST_US};
+                               .least_us = alone ? WEFT__DEVICE_NAP_LEAST_US : WEFT__NAP_LEAST_US,
+                               .most_us = alone ? WEFT__DEVICE_NAP_MOST_US : WEFT__NAP_MOST_US};
     resting->nap_us = resting->least_us;
 }
 

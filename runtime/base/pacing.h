@@ -177,8 +177,8 @@ typedef struct weft__rest_next {
     int64_t nap_us;
 } weft__rest_next;
 
-/* has_module: nobody else takes what is for a device. */
-void weft__resting_open(weft__resting *resting, bool has_module, int64_t now_ns);
+/* alone: nobody else takes what is for a device. */
+void weft__resting_open(weft__resting *resting, bool alone, int64_t now_ns);
 
 static inline void weft__resting_found(weft__resting *resting)
 {
