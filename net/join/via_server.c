@@ -8,39 +8,33 @@
  *      for; then what is wrong with the server shows as ever.
  * Back to 1 when the server vanishes before that, turns out to be of another run, or when this rank serves
  * and another one is to.  Later a connection that breaks is made again, and the server has gone where nobody listens.
- * Every wait ends at the deadline; then the server is asked who is missing.  The connection's own events tell a wrong
- * secret and a server that has gone. */
+ * Every wait ends at the deadline; then the server is asked who is missing.  The connection itself tells a wrong
+ * secret and a server that has gone (server_link.h). */
 #include "bundle.h"
 #include "clock.h"
 #include "locate.h"
 #include "relay.h"
 #include "rendezvous_answer.h"
+#include "server_link.h"
 #include "status.h"
 #include "zap.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sodium.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
-#define RETRY_MS   20           /* between two looks for a place, once the first ones have been in vain */
-#define ANSWER_MS  1000         /* for "who is missing?", past the deadline */
-#define RELAYED_MS 300          /* for its answer by a relay */
-#define LINGER_MS  250          /* for our last word */
-#define GOODBYE_MS 2000         /* how long the serving rank stays for the others */
-#define FAILED_MS  500          /* the same where joining has failed and the deadline has passed */
-#define REFUSALS   3            /* failed handshakes in a row that mean a wrong secret */
-#define REFUSED_MS 500          /* who refuses for so long means it: a server that is closing does too */
-#define STILL_MS   1000         /* so long nothing was heard of the relay: it is asked whether it is there, */
-#define SILENT_MS  2000         /* and so long without an answer: it is not */
-#define RELAYS     2            /* that have failed this rank; then it goes by none */
-#define NONE       WEFT_PENDING /* nothing is here yet */
+#define RETRY_MS   20               /* between two looks for a place, once the first ones have been in vain */
+#define ANSWER_MS  1000             /* for "who is missing?", past the deadline */
+#define RELAYED_MS 300              /* for its answer by a relay */
+#define GOODBYE_MS 2000             /* how long the serving rank stays for the others */
+#define FAILED_MS  500              /* the same where joining has failed and the deadline has passed */
+#define REFUSED_MS 500              /* who refuses for so long means it: a server that is closing does too */
+#define RELAYS     2                /* that have failed this rank; then it goes by none */
+#define NONE       WEFT_PENDING     /* nothing is here yet */
 #define AGAIN      ((weft_status)2) /* this is not the place: search again */
 
 typedef struct client {
@@ -50,25 +44,19 @@ typedef struct client {
     char address[WEFT__ADDRESS_BYTES]; /* our end of the connection to it */
 
     uint8_t id[WEFT__RENDEZVOUS_ID_BYTES];
-    void *context;
-    void *dealer, *monitor;
+    weft__link link;
     weft__rendezvous_server *server; /* on the serving rank */
     weft__relay *relay;              /* on the rank that leads its host */
-    bool through;                    /* its connection is to another rank's relay */
     int relays_lost;
-    int64_t heard_ns, still_ns; /* of that: when something came last, and when it was asked last */
-    struct {                    /* what it waits for: said again over the next connection */
-        const void *block;      /* GATHERED; NULL: it does not */
+    struct {               /* what it waits for: said again over the next connection */
+        const void *block; /* GATHERED; NULL: it does not */
         size_t bytes, alike;
         bool missing; /* MISSING */
     } waits;
-    bool known; /* to the server: it waits for our last word */
-    bool joined;
-    uint32_t attempts; /* connections made so far */
-    bool busy;         /* the server's job is complete, without us */
-    bool told;         /* a failure has come from, or gone to, the server */
-    bool has_all;      /* this rank has its last answer: joining went well */
-    int refusals;
+    bool known;         /* to the server: it waits for our last word */
+    bool busy;          /* the server's job is complete, without us */
+    bool told;          /* a failure has come from, or gone to, the server */
+    bool has_all;       /* this rank has its last answer: joining went well */
     int64_t refused_ns; /* since when whoever answers refuses; 0: nobody does */
     int rest_ms;        /* the last rest between two looks; 0: there was none */
     uint32_t step;
@@ -98,20 +86,11 @@ static void say(client *c, enum weft__rendezvous_kind kind, weft_status status, 
                                  status,
                                  c->step,
                                  0};
-    zmq_msg_t msg;
     if (kind == WEFT__RENDEZVOUS_JOIN)
-        h.step = c->attempts; /* one from a connection given up may arrive after this */
+        h.step = c->link.attempts; /* one from a connection given up may arrive after this */
     if (kind == WEFT__RENDEZVOUS_GATHER) h.alike = (uint32_t)c->waits.alike;
     memcpy(h.client, c->id, sizeof h.client);
-    if (zmq_msg_init_size(&msg, sizeof h + bytes))
-        return; /* not said: the deadline ends the wait for an answer */
-    memcpy(zmq_msg_data(&msg), &h, sizeof h);
-    if (bytes) memcpy((char *)zmq_msg_data(&msg) + sizeof h, payload, bytes);
-    while (zmq_msg_send(&msg, c->dealer, ZMQ_DONTWAIT) < 0)
-        if (errno != EINTR) {
-            zmq_msg_close(&msg);
-            return;
-        }
+    weft__link_say(&c->link, &h, payload, bytes);
 }
 
 static void say_join(client *c)
@@ -134,8 +113,6 @@ static void say_gather(client *c)
 static void go_on(client *c)
 {
     say_join(c);
-    c->heard_ns = weft__now_ns(); /* a relay that was asked before it heard of this rank says nothing */
-    c->still_ns = 0;
     if (c->waits.block) say_gather(c);
     if (c->waits.missing) say(c, WEFT__RENDEZVOUS_ASK, WEFT_OK, NULL, 0);
 }
@@ -162,16 +139,12 @@ static weft_status server_gone(const client *c)
 static weft_status take_answer(client *c, enum weft__rendezvous_kind wanted, answer *a)
 {
     const weft__rendezvous_header *h = &a->said.header;
-    while (zmq_msg_recv(&a->msg, c->dealer, ZMQ_DONTWAIT) >= 0) {
-        c->heard_ns = weft__now_ns();
-        if (zmq_msg_more(&a->msg) ||
-            !weft__rendezvous_answer_read(zmq_msg_data(&a->msg), zmq_msg_size(&a->msg), &a->said))
-            continue;
+    while (weft__link_take(&c->link, &a->msg, &a->said)) {
         if (h->kind == WEFT__RENDEZVOUS_FAILED) {
             c->told = true;
             return weft__rendezvous_answer_failure(&a->said);
         }
-        if (c->joined && (h->kind == WEFT__RENDEZVOUS_ANOTHER || h->kind == WEFT__REGISTRY_BUSY))
+        if (c->link.joined && (h->kind == WEFT__RENDEZVOUS_ANOTHER || h->kind == WEFT__REGISTRY_BUSY))
             return server_gone(c); /* another run's has its address now */
         if (h->kind == WEFT__RENDEZVOUS_ANOTHER) return in_vain(c, WEFT__ANOTHER);
         if (h->kind == WEFT__REGISTRY_BUSY) {
@@ -186,42 +159,11 @@ static weft_status take_answer(client *c, enum weft__rendezvous_kind wanted, ans
 
 /* ---- connecting ---- */
 
-static void disconnect(client *c)
-{
-    if (c->dealer) {
-        zmq_socket_monitor(c->dealer, NULL, 0);
-        zmq_close(c->dealer);
-    }
-    if (c->monitor) zmq_close(c->monitor);
-    c->dealer = c->monitor = NULL;
-}
-
 static weft_status connect_for_good(client *c)
 {
-    static _Atomic unsigned made;
-    char text[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32], events[64];
-    int linger = LINGER_MS, port = weft__address_port(&c->place.at);
-    _Static_assert(sizeof endpoint >= WEFT__RELAY_NAME_BYTES, "either fits");
-    snprintf(events, sizeof events, "inproc://weft-joining-%u", made++);
-    weft__address_text(&c->place.at, text);
-    weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
-    if (c->through) weft__relay_name(c->r->keys, &c->place.at, endpoint);
-    c->dealer = weft__zmq_socket(c->context, ZMQ_DEALER, false, c->place.at.any.sa_family == AF_INET6,
-                                 c->r->keys, WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
-    if (!c->dealer) return WEFT_ERR_SYSTEM;
-    zmq_setsockopt(c->dealer, ZMQ_LINGER, &linger, sizeof linger);
-    c->monitor = zmq_socket(c->context, ZMQ_PAIR);
-    if (!c->monitor || weft__zmq_monitor(c->dealer, events, ZMQ_EVENT_ALL) ||
-        weft__zmq_connect(c->monitor, events) || weft__zmq_connect(c->dealer, endpoint)) {
-        weft__fail(WEFT_ERR_SYSTEM, "cannot connect to %s: %s", endpoint, zmq_strerror(errno));
-        disconnect(c);
-        return WEFT_ERR_SYSTEM;
-    }
-    c->attempts++;
-    c->heard_ns = weft__now_ns();
-    c->refusals = 0;
-    c->busy = c->known = false;
-    return WEFT_OK;
+    weft_status status = weft__link_connect(&c->link, &c->place.at);
+    if (!status) c->busy = c->known = false;
+    return status;
 }
 
 /* A moment, or until the finder has heard something. */
@@ -234,26 +176,13 @@ static void via_server_rest(client *c)
 
 /* ---- what the connection tells ---- */
 
-/* One event, 0 if none is there. */
-static int take_event(client *c, uint32_t *value)
-{
-    unsigned char frame[6];
-    uint16_t event;
-    char where[256];
-    if (zmq_recv(c->monitor, frame, sizeof frame, ZMQ_DONTWAIT) != sizeof frame) return 0;
-    zmq_recv(c->monitor, where, sizeof where, 0);
-    memcpy(&event, frame, sizeof event);
-    memcpy(value, frame + 2, sizeof *value);
-    return event;
-}
-
 /* It takes us for no member of the job.  NONE: that is final, as it is where no time is left to see whether
  * it goes on. */
 static weft_status turned_down(client *c)
 {
     int64_t now_ns = weft__now_ns(), until_ns;
     weft_status status;
-    if (c->joined || c->server) return NONE;
+    if (c->link.joined || c->server) return NONE;
     if ((status = in_vain(c, WEFT__REFUSED)) != NONE) return status;
     if (!c->refused_ns) c->refused_ns = now_ns;
     until_ns = weft__deadline(c->refused_ns, REFUSED_MS);
@@ -280,73 +209,30 @@ static weft_status not_ours(client *c)
         c->place.text);
 }
 
-enum ending { GOES_ON, REFUSED, STRANGE, BROKEN, GONE };
-
-/* Whoever has learned the relay's name, which all on this host can see once it is bound, may have bound it since.  It
- * cannot prove the secret; but who of another user listens there is not even waited for. */
-static bool is_of_this_user(int fd)
+/* Until it tells of an end or nothing more. */
+static weft__link_news take_news(client *c)
 {
-    struct ucred owner;
-    socklen_t bytes = sizeof owner;
-    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) && owner.uid == geteuid();
-}
-
-/* Once all are there the server is who it was: what then looks like another one was changed on its way. */
-static bool breaks(int event)
-{
-    return event == ZMQ_EVENT_DISCONNECTED || event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
-           event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL || event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-}
-
-/* Until one tells an ending or no more are there. */
-static enum ending take_events(client *c)
-{
-    uint32_t value;
-    for (int event; (event = take_event(c, &value));) {
-        if (c->joined && breaks(event)) return BROKEN;
-        switch (event) {
-        case ZMQ_EVENT_CONNECTED: /* value: its descriptor; one that is closed already is nobody's, and the relay's no more */
-            if (c->through && !is_of_this_user((int)value)) return STRANGE;
-            break;
-        case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
-            c->refusals = 0;
-            go_on(c);
-            break;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return REFUSED;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            return value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH ? STRANGE : REFUSED;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL: /* it hung up: a wrong key, or its process just ended */
-            if (++c->refusals >= REFUSALS) return REFUSED;
-            break;
-        case ZMQ_EVENT_DISCONNECTED: /* also follows a failed handshake, which is counted above */
-            if (c->refusals == 0 && !c->server) return GONE;
-            break;
-        case ZMQ_EVENT_CLOSED: /* nobody listens there any more, or not yet: a relay binds its name before it listens */
-            if (c->through && ++c->refusals < REFUSALS) break;
-            if (c->joined || !c->server) return GONE;
-            break;
-        default: break;
-        }
-    }
-    return GOES_ON;
+    weft__link_news news;
+    while ((news = weft__link_look(&c->link, c->server != NULL)) == WEFT__LINK_OPEN) go_on(c);
+    return news;
 }
 
 /* ZeroMQ makes some again by itself, and others not: all are made anew. */
 static weft_status mend_connection(client *c)
 {
-    disconnect(c);
+    weft__link_close(&c->link);
     via_server_rest(c);
     return connect_for_good(c);
 }
 
 /* AGAIN: the server vanished before all were there. */
-static weft_status end_of_connection(client *c, enum ending ending)
+static weft_status end_of_connection(client *c, weft__link_news news)
 {
-    switch (ending) {
-    case BROKEN: return mend_connection(c);
-    case REFUSED: return refused(c);
-    case STRANGE: return not_ours(c);
-    case GONE: return c->joined ? server_gone(c) : in_vain(c, WEFT__GONE);
+    switch (news) {
+    case WEFT__LINK_BROKEN: return mend_connection(c);
+    case WEFT__LINK_REFUSED: return refused(c);
+    case WEFT__LINK_STRANGE: return not_ours(c);
+    case WEFT__LINK_GONE: return c->link.joined ? server_gone(c) : in_vain(c, WEFT__GONE);
     default: return WEFT_OK;
     }
 }
@@ -366,19 +252,19 @@ static weft_status take_turn(client *c)
 static void choose_way(client *c)
 {
     weft_status status;
-    c->through = false;
+    c->link.through = false;
     if (c->server || c->relay || c->relays_lost >= RELAYS) return;
     if (c->r->world_size > 0 && c->r->world_size < WEFT__RELAY_RANKS) return;
-    status = weft__relay_open(c->context, c->r->keys, &c->place.at, &c->relay);
-    c->through = status == WEFT_PENDING;
+    status = weft__relay_open(c->link.context, c->r->keys, &c->place.at, &c->relay);
+    c->link.through = status == WEFT_PENDING;
 }
 
 /* The relay has hung up, or does not take this rank, or is silent.  The server is where it was. */
 static weft_status leave_relay(client *c)
 {
     c->relays_lost++;
-    c->through = false;
-    disconnect(c);
+    c->link.through = false;
+    weft__link_close(&c->link);
     return connect_for_good(c);
 }
 
@@ -388,13 +274,12 @@ static weft_status keep_in_touch(client *c, int64_t *until_ns)
 {
     const int64_t now_ns = weft__now_ns();
     int64_t next_ns;
-    if (!c->through) return WEFT_OK;
-    if (c->still_ns <= c->heard_ns && now_ns >= weft__deadline(c->heard_ns, STILL_MS)) {
+    if (!c->link.through) return WEFT_OK;
+    if (!weft__link_is_asked(&c->link) && now_ns >= weft__link_patience_ns(&c->link)) {
         say(c, WEFT__RENDEZVOUS_STILL, WEFT_OK, NULL, 0);
-        c->still_ns = now_ns;
+        c->link.asked_ns = now_ns;
     }
-    next_ns = c->still_ns > c->heard_ns ? weft__deadline(c->still_ns, SILENT_MS)
-                                        : weft__deadline(c->heard_ns, STILL_MS);
+    next_ns = weft__link_patience_ns(&c->link);
     if (now_ns >= next_ns) return leave_relay(c);
     if (next_ns < *until_ns) *until_ns = next_ns;
     return WEFT_OK;
@@ -407,14 +292,14 @@ static weft_status await(client *c, enum weft__rendezvous_kind wanted, int64_t d
 {
     bool leads = c->server && c->finder->turn && wanted == WEFT__RENDEZVOUS_JOINED;
     for (;;) {
-        zmq_pollitem_t items[3] = {{.socket = c->dealer, .events = ZMQ_POLLIN},
-                                   {.socket = c->monitor, .events = ZMQ_POLLIN},
+        zmq_pollitem_t items[3] = {{.socket = c->link.dealer, .events = ZMQ_POLLIN},
+                                   {.socket = c->link.monitor, .events = ZMQ_POLLIN},
                                    {.fd = c->finder->fd, .events = ZMQ_POLLIN}};
         int64_t until_ns = leads && c->finder->next_ns < deadline_ns ? c->finder->next_ns : deadline_ns;
-        enum ending ending = take_events(c);
+        weft__link_news news = take_news(c);
         weft_status status = take_answer(c, wanted, a); /* one that came before the end counts more than it */
         if (status != NONE) return status;
-        status = ending && c->through ? leave_relay(c) : end_of_connection(c, ending);
+        status = news && c->link.through ? leave_relay(c) : end_of_connection(c, news);
         if (status) return status;
         if ((status = keep_in_touch(c, &until_ns))) return status;
         if (leads && (status = take_turn(c))) return status;
@@ -426,15 +311,15 @@ static weft_status await(client *c, enum weft__rendezvous_kind wanted, int64_t d
 /* The server itself, where a relay does not answer, or has not answered lately: the server stays only so long. */
 static weft_status ask_who_is_missing(client *c, answer *a)
 {
-    bool relayed = c->through;
+    bool relayed = c->link.through;
     weft_status status = WEFT_ERR_TIMEOUT;
     c->waits.missing = true;
-    if (!relayed || c->heard_ns >= c->still_ns) {
+    if (!relayed || !weft__link_is_asked(&c->link)) {
         say(c, WEFT__RENDEZVOUS_ASK, WEFT_OK, NULL, 0);
         status = await(c, WEFT__RENDEZVOUS_MISSING,
                        weft__deadline(weft__now_ns(), relayed ? RELAYED_MS : ANSWER_MS), a);
     }
-    if (status == WEFT_ERR_TIMEOUT && !c->told && relayed && (!c->through || !leave_relay(c)))
+    if (status == WEFT_ERR_TIMEOUT && !c->told && relayed && (!c->link.through || !leave_relay(c)))
         status = await(c, WEFT__RENDEZVOUS_MISSING, weft__deadline(weft__now_ns(), ANSWER_MS), a);
     c->waits.missing = false;
     return status;
@@ -465,7 +350,8 @@ static weft_status time_is_up(client *c)
     snprintf(sentence, sizeof sentence, "joining at %s: %.*s after %.1f s%s", c->place.text, length, missing,
              via_server_elapsed(c), c->place.note);
     zmq_msg_close(&a.msg);
-    if (c->server || c->joined) say(c, WEFT__RENDEZVOUS_FAIL, WEFT_ERR_TIMEOUT, sentence, strlen(sentence));
+    if (c->server || c->link.joined)
+        say(c, WEFT__RENDEZVOUS_FAIL, WEFT_ERR_TIMEOUT, sentence, strlen(sentence));
     c->told = true;
     return weft__fail(WEFT_ERR_TIMEOUT, "%s", sentence);
 }
@@ -491,7 +377,7 @@ static weft_status via_server_look(client *c)
 static weft_status via_server_serve(client *c)
 {
     weft_status status =
-        weft__rendezvous_serve(c->context, &c->place.at, c->r->keys, c->id, c->place.nonce, &c->server);
+        weft__rendezvous_serve(c->link.context, &c->place.at, c->r->keys, c->id, c->place.nonce, &c->server);
     if (status == WEFT_PENDING) {
         status = c->finder->in_vain(c->finder, &c->place, WEFT__NOT_BOUND, NULL);
         return status ? status : NONE;
@@ -517,7 +403,7 @@ static weft_status find_place(client *c)
 /* The server that we were with, or were ourselves, is not the one any more. */
 static void leave_place(client *c)
 {
-    disconnect(c);
+    weft__link_close(&c->link);
     weft__relay_stop(c->relay, weft__now_ns());
     c->relay = NULL;
     c->relays_lost = 0; /* those of the next one are others */
@@ -535,7 +421,7 @@ static weft_status join_once(client *c)
     zmq_msg_init(&a.msg);
     status = await(c, WEFT__RENDEZVOUS_JOINED, c->r->deadline_ns, &a);
     if (!status) {
-        c->joined = true;
+        c->link.joined = true;
         status = weft__rendezvous_answer_welcome(&a.said, c->r->rank, c->r->world_size);
     }
     if (!status) {
@@ -552,7 +438,7 @@ static weft_status join_once(client *c)
 
 static weft_status via_server_join(client *c)
 {
-    weft_status status = weft__zmq_take(&c->context);
+    weft_status status = weft__zmq_take(&c->link.context);
     if (status) return status;
     while ((status = join_once(c)) == AGAIN && !is_late(c)) via_server_rest(c);
     if (status == AGAIN)
@@ -599,8 +485,9 @@ static void be_heard(client *c)
 {
     char sentence[WEFT__SENTENCE_BYTES];
     answer a;
-    if (!c->through || !c->joined || !c->dealer) return;
-    if (!take_events(c) && weft__now_ns() < weft__deadline(c->heard_ns, STILL_MS)) return;
+    if (!c->link.through || !c->link.joined || !c->link.dealer) return;
+    if (!take_news(c) && !weft__link_is_asked(&c->link) && weft__now_ns() < weft__link_patience_ns(&c->link))
+        return;
     snprintf(sentence, sizeof sentence, "%s", weft_last_error());
     zmq_msg_init(&a.msg);
     if (!leave_relay(c))
@@ -612,17 +499,17 @@ static void be_heard(client *c)
 static void tell_failure(void *state, weft_status status, const char *why)
 {
     client *c = state;
-    if (!c->dealer || c->told) return;
+    if (!c->link.dealer || c->told) return;
     be_heard(c);
-    if (c->dealer && !c->told) say(c, WEFT__RENDEZVOUS_FAIL, status, why, strlen(why));
+    if (c->link.dealer && !c->told) say(c, WEFT__RENDEZVOUS_FAIL, status, why, strlen(why));
     c->told = true;
 }
 
 static void say_goodbye(client *c)
 {
     be_heard(c);
-    if (c->dealer && c->known) say(c, WEFT__RENDEZVOUS_DONE, WEFT_OK, NULL, 0);
-    disconnect(c);
+    if (c->link.dealer && c->known) say(c, WEFT__RENDEZVOUS_DONE, WEFT_OK, NULL, 0);
+    weft__link_close(&c->link);
 }
 
 static void be_done(void *state)
@@ -645,7 +532,7 @@ static void via_server_leave(void *state)
     say_goodbye(c);
     weft__relay_stop(c->relay, until_ns);
     weft__rendezvous_stop(c->server, until_ns);
-    if (c->context) weft__zmq_give();
+    if (c->link.context) weft__zmq_give();
     c->finder->close(c->finder); /* last: until here this rank has its part in the meeting */
     free(c);
 }
@@ -661,6 +548,7 @@ weft_status weft__via_at_server(weft__rendezvous *r, weft__finder *finder)
         return weft__fail_memory(sizeof *c, "joining");
     }
     c->r = r;
+    c->link.keys = r->keys;
     c->finder = finder;
     r->way = &at_server;
     r->state = c;
@@ -668,17 +556,4 @@ weft_status weft__via_at_server(weft__rendezvous *r, weft__finder *finder)
     if ((status = via_server_join(c))) return status;
     if (!*r->address) memcpy(r->address, c->address, sizeof r->address);
     return WEFT_OK;
-}
-
-void weft__locate_text(weft__locator *place, const char *at)
-{
-    char address[WEFT__ADDRESS_BYTES];
-    int port = weft__address_port(&place->at);
-    weft__address_text(&place->at, address);
-    if (!*at)
-        snprintf(place->text, sizeof place->text, "%s port %d", address, port);
-    else if (port)
-        snprintf(place->text, sizeof place->text, "%.256s (%s port %d)", at, address, port);
-    else
-        snprintf(place->text, sizeof place->text, "%.256s", at);
 }

@@ -23,7 +23,7 @@ enum {
     ROUTES = 512,
     TRIES = 5,
     HOLD_MS = 300 * JOB_SLOWER,
-    SILENT_MS = 3000, /* after which a relay is given up (via_server.c) */
+    SILENT_MS = 3000, /* after which a relay is given up (server_link.c) */
     NOBODY = 65534    /* a user that is not this one */
 };
 
