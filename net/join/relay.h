@@ -82,6 +82,11 @@ typedef struct weft__relay {
 
 /* The endpoint of the relay of this host to that server. */
 void weft__relay_name(const weft__keys *keys, const weft__address *server, char name[WEFT__RELAY_NAME_BYTES]);
+/* Whether this host's relay to that server stands, for all that can be seen of it: one that has the job's keys proves
+ * that only later. */
+bool weft__relay_stands(const weft__keys *keys, const weft__address *server);
+/* Whether who listens at the other end of that connection to its name is of this user. */
+bool weft__relay_may_be_there(int fd);
 /* Becomes this host's relay to that server, on a thread of its own.  WEFT_PENDING: another rank is it.  Any other
  * failure has set its sentence, and this host does without for now. */
 weft_status weft__relay_open(void *context, weft__keys *keys, const weft__address *server,

@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define RELAY_DESCRIPTORS 16  /* its sockets; and one for each rank of its host */
@@ -37,6 +40,33 @@ void weft__relay_name(const weft__keys *keys, const weft__address *server, char 
     crypto_generichash(hash, sizeof hash, (const uint8_t *)&of, sizeof of, keys->data, sizeof keys->data);
     sodium_bin2hex(text, sizeof text, hash, sizeof hash);
     snprintf(name, WEFT__RELAY_NAME_BYTES, "ipc://@weft-join-%s", text);
+}
+
+/* Whoever has learned the relay's name, which all on this host can see once it is bound, may have bound it since.  It
+ * cannot prove the secret; but who of another user listens there is not even waited for. */
+bool weft__relay_may_be_there(int fd)
+{
+    struct ucred owner;
+    socklen_t bytes = sizeof owner;
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) && owner.uid == geteuid();
+}
+
+bool weft__relay_stands(const weft__keys *keys, const weft__address *server)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX}; /* and a zero before its name */
+    char endpoint[WEFT__RELAY_NAME_BYTES];
+    const char *name = endpoint + strlen("ipc://@");
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool stands;
+    _Static_assert(sizeof endpoint <= sizeof at.sun_path, "it fits");
+    if (fd < 0) return false;
+    weft__relay_name(keys, server, endpoint);
+    memcpy(at.sun_path + 1, name, strlen(name));
+    stands = !connect(fd, (const struct sockaddr *)&at,
+                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) &&
+             weft__relay_may_be_there(fd);
+    close(fd);
+    return stands;
 }
 
 /* ---- what it hears ---- */

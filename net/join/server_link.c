@@ -9,8 +9,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define LINGER_MS 250  /* for our last word */
 #define REFUSALS  3    /* failed handshakes in a row that mean a wrong secret */
@@ -97,15 +95,6 @@ static int take_event(const weft__link *link, uint32_t *value)
     return event;
 }
 
-/* Whoever has learned the relay's name, which all on this host can see once it is bound, may have bound it since.  It
- * cannot prove the secret; but who of another user listens there is not even waited for. */
-static bool is_of_this_user(int fd)
-{
-    struct ucred owner;
-    socklen_t bytes = sizeof owner;
-    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) && owner.uid == geteuid();
-}
-
 /* Once all are there the server is who it was: what then looks like another one was changed on its way. */
 static bool breaks(int event)
 {
@@ -128,7 +117,7 @@ weft__link_news weft__link_look(weft__link *link, bool own)
         if (link->joined && breaks(event)) return WEFT__LINK_BROKEN;
         switch (event) {
         case ZMQ_EVENT_CONNECTED: /* value: its descriptor; one that is closed already is nobody's, and the relay's no more */
-            if (link->through && !is_of_this_user((int)value)) return WEFT__LINK_STRANGE;
+            if (link->through && !weft__relay_may_be_there((int)value)) return WEFT__LINK_STRANGE;
             break;
         case ZMQ_EVENT_HANDSHAKE_SUCCEEDED: return opened(link);
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return WEFT__LINK_REFUSED;

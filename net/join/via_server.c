@@ -1,7 +1,8 @@
 /* via_server.c - meeting at a server: find the place, serve it if nobody does, say who we are, gather.
  *
  *   1. ask the finder (locate.h) where to try; bind that address and serve; or, if another rank is to,
- *   2. connect plainly and read the first bytes: a ZeroMQ greeting, or something else that holds the port;
+ *   2. connect plainly and read the first bytes: a ZeroMQ greeting, or something else that holds the port; who finds
+ *      the relay of its host leaves that out;
  *   3. connect for good, prove the secret (CURVE), say JOIN, and wait until all are there: to the server, or to
  *      the rank of this host that relays for the others (relay.h), which is who comes first.  Whatever is wrong
  *      with that one, this rank goes to the server itself and joins again there, and asks again for what it waits
@@ -48,6 +49,7 @@ typedef struct client {
     weft__rendezvous_server *server; /* on the serving rank */
     weft__relay *relay;              /* on the rank that leads its host */
     int relays_lost;
+    bool misled;           /* a relay has failed it, this server's or another's: it looks at servers itself */
     struct {               /* what it waits for: said again over the next connection */
         const void *block; /* GATHERED; NULL: it does not */
         size_t bytes, alike;
@@ -247,14 +249,18 @@ static weft_status take_turn(client *c)
     return status;
 }
 
+static bool may_be_relayed(const client *c)
+{
+    if (c->server || c->relay || c->relays_lost >= RELAYS) return false;
+    return c->r->world_size <= 0 || c->r->world_size >= WEFT__RELAY_RANKS;
+}
+
 /* Before this rank says JOIN: leads its host, goes by the rank that does, or, where neither is possible or the job
  * is known to be small, alone. */
 static void choose_way(client *c)
 {
     weft_status status;
-    c->link.through = false;
-    if (c->server || c->relay || c->relays_lost >= RELAYS) return;
-    if (c->r->world_size > 0 && c->r->world_size < WEFT__RELAY_RANKS) return;
+    if (c->link.through || !may_be_relayed(c)) return;
     status = weft__relay_open(c->link.context, c->r->keys, &c->place.at, &c->relay);
     c->link.through = status == WEFT_PENDING;
 }
@@ -263,6 +269,7 @@ static void choose_way(client *c)
 static weft_status leave_relay(client *c)
 {
     c->relays_lost++;
+    c->misled = true;
     c->link.through = false;
     weft__link_close(&c->link);
     return connect_for_good(c);
@@ -358,11 +365,23 @@ static weft_status time_is_up(client *c)
 
 /* ---- finding the place ---- */
 
+/* Who leads this host has been greeted by the server: who finds its relay need not look itself. */
+static bool via_server_is_relayed(client *c)
+{
+    weft__address own;
+    if (c->misled || !may_be_relayed(c)) return false;
+    if (!weft__relay_stands(c->r->keys, &c->place.at) || !weft__address_towards(&c->place.at, &own))
+        return false;
+    weft__address_text(&own, c->address);
+    return true;
+}
+
 /* One try of the place.  OK: a server greets; NONE: not yet. */
 static weft_status via_server_look(client *c)
 {
     weft__probe probe;
     weft_status status;
+    if ((c->link.through = via_server_is_relayed(c))) return WEFT_OK;
     weft__probe_look(&c->place.at, c->r->deadline_ns, &probe);
     if (probe.result == WEFT__PROBE_GREETED) {
         weft__address_text(&probe.local, c->address);
@@ -390,6 +409,7 @@ static weft_status via_server_serve(client *c)
 /* Until we serve or a server greets us. */
 static weft_status find_place(client *c)
 {
+    c->link.through = false;
     for (;;) {
         weft_status status = c->finder->look(c->finder, &c->place);
         if (status) return status;
