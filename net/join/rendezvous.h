@@ -16,6 +16,9 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
+/* A relay (relay.h) that has said nothing for so long is left: it is asked once, after a third of that. */
+#define WEFT__RELAY_SILENT_MS 3000
+
 typedef struct weft__join {
     const weft_bootstrap *bootstrap; /* the caller's, or NULL; then the init method does not count */
     struct weft__kv *store;          /* the same */
@@ -24,6 +27,7 @@ typedef struct weft__join {
     const char *secret;              /* source, or NULL: one host, this user only */
     int rank, world_size;            /* from the config; -1: not given.  Win over everything else. */
     int64_t deadline_ns;
+    int relay_silent_ms; /* 0: WEFT__RELAY_SILENT_MS */
 } weft__join;
 
 typedef struct weft__rendezvous weft__rendezvous;

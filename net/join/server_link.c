@@ -10,10 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINGER_MS 250  /* for our last word */
-#define REFUSALS  3    /* failed handshakes in a row that mean a wrong secret */
-#define STILL_MS  1000 /* so long nothing was heard of the relay: it is asked whether it is there, */
-#define SILENT_MS 2000 /* and so long without an answer: it is not */
+#define LINGER_MS 250 /* for our last word */
+#define REFUSALS  3   /* failed handshakes in a row that mean a wrong secret */
+#define ASKED     3   /* after this part of the time for silence a relay is asked whether it is there */
 
 /* ---- connecting ---- */
 
@@ -149,6 +148,7 @@ bool weft__link_is_asked(const weft__link *link)
 
 int64_t weft__link_patience_ns(const weft__link *link)
 {
-    return weft__link_is_asked(link) ? weft__deadline(link->asked_ns, SILENT_MS)
-                                     : weft__deadline(link->heard_ns, STILL_MS);
+    const int still_ms = link->silent_ms / ASKED;
+    return weft__link_is_asked(link) ? weft__deadline(link->asked_ns, link->silent_ms - still_ms)
+                                     : weft__deadline(link->heard_ns, still_ms);
 }

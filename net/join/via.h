@@ -34,6 +34,7 @@ struct weft__rendezvous {
     int job_dir_fd;
     char nonce[2 * WEFT__RUN_NONCE_BYTES + 1];
     int64_t started_ns, deadline_ns;
+    int relay_silent_ms;
 };
 
 /* Ways. */

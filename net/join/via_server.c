@@ -569,6 +569,7 @@ weft_status weft__via_at_server(weft__rendezvous *r, weft__finder *finder)
     }
     c->r = r;
     c->link.keys = r->keys;
+    c->link.silent_ms = r->relay_silent_ms;
     c->finder = finder;
     r->way = &at_server;
     r->state = c;

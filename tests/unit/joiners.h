@@ -58,6 +58,7 @@ typedef struct part {
     unsigned stay;       /* and until these parts have ended */
     int fails;           /* tells the others so instead of gathering */
     int gather_bytes;
+    int relay_silent_ms; /* 0: as long as ever */
     weft_status status, gather_status;
     int got_rank, got_world;
     char sentence[1024], nonce[40], address[WEFT__ADDRESS_BYTES], job_dir[256];
@@ -142,7 +143,8 @@ static inline void *play(void *arg)
                        .job = p->job,
                        .secret = p->secret,
                        .rank = p->rank,
-                       .world_size = p->world_size};
+                       .world_size = p->world_size,
+                       .relay_silent_ms = p->relay_silent_ms};
     weft__rendezvous *r;
     come(p);
     join.deadline_ns = weft__deadline(p->began_ns, p->timeout_ms);

@@ -2,7 +2,10 @@
  * of them when that one dies, stops or leaves.
  *
  * Messages are counted at the functions of ZeroMQ that this program has in place of the library's: those of the
- * server's thread, and those of relays' threads. */
+ * server's thread, and those of relays' threads.
+ *
+ * Deadlines and silences are not waited for: once all has happened that is to happen before, the clock of all ranks
+ * goes ahead. */
 #include "joiners.h"
 #include "keys.h"
 #include "relay.h"
@@ -12,6 +15,9 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <zmq.h>
 
@@ -23,9 +29,53 @@ enum {
     ROUTES = 512,
     TRIES = 5,
     HOLD_MS = 300 * JOB_SLOWER,
-    SILENT_MS = 3000, /* after which a relay is given up (server_link.c) */
-    NOBODY = 65534    /* a user that is not this one */
+    SILENT_MS = WEFT__RELAY_SILENT_MS,
+    QUICK_MS = 300,           /* of silence, where it has to be waited for */
+    PATIENT_MS = 9 * LONG_MS, /* where nobody is to take his time's end for it */
+    NAP_MS = 5,
+    NOBODY = 65534 /* a user that is not this one */
 };
+
+/* ---- the clock ---- */
+
+/* Where ZeroMQ finds them, too. */
+#define IN_FRONT(name) __asm__(#name) __attribute__((visibility("default")))
+
+int moved_clock_gettime(clockid_t clock, struct timespec *at) IN_FRONT(clock_gettime);
+int napping_poll(struct pollfd *fds, nfds_t n, int timeout) IN_FRONT(poll);
+
+static _Atomic int64_t *ahead_ns; /* shared: of the machine's; NULL: it is the machine's */
+
+int moved_clock_gettime(clockid_t clock, struct timespec *at)
+{
+    const long result = syscall(SYS_clock_gettime, clock, at);
+    int64_t ns;
+    if (result || clock != CLOCK_MONOTONIC || !ahead_ns) return (int)result;
+    ns = (int64_t)at->tv_sec * 1000000000 + at->tv_nsec + atomic_load(ahead_ns);
+    at->tv_sec = (time_t)(ns / 1000000000);
+    at->tv_nsec = (long)(ns % 1000000000);
+    return 0;
+}
+
+/* Naps, so that a wait ends when its time has passed on that clock. */
+int napping_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+    const int64_t until_ns = weft__deadline(weft__now_ns(), timeout);
+    for (;;) {
+        const int left_ms = weft__poll_ms(until_ns);
+        const struct timespec nap = {.tv_nsec =
+                                         (left_ms < 0 || left_ms > NAP_MS ? NAP_MS : left_ms) * WEFT__MS};
+        int ready = (int)syscall(SYS_ppoll, fds, n, &nap, NULL, 0);
+        if (ready || !left_ms) return ready;
+    }
+}
+
+static void pass_time(int ms)
+{
+    atomic_fetch_add(ahead_ns, ms * WEFT__MS);
+}
+
+/* ---- what is counted ---- */
 
 /* What goes over the ROUTER of one thread. */
 typedef struct traffic {
@@ -330,15 +380,15 @@ static bool a_rank_leads(void)
     return found;
 }
 
-/* Asks the server who is missing until the first that it names is that one: those before it have joined.  As a
- * process, so that ranks are forked from one without ZeroMQ's threads. */
-static void await_all_before(int missing)
+/* Asks the server who is missing until its words begin so.  As a process, so that ranks are forked from one without
+ * ZeroMQ's threads. */
+static void await_words(const char *words)
 {
     const weft__rendezvous_header ask = {.magic = WEFT__RENDEZVOUS_MAGIC,
                                          .version = WEFT__RENDEZVOUS_VERSION,
                                          .kind = WEFT__RENDEZVOUS_ASK,
                                          .client = {0xff}};
-    char endpoint[64], words[16], frame[1024];
+    char endpoint[64], frame[1024];
     pid_t pid = fork();
     int status;
     assert_true(pid >= 0);
@@ -349,7 +399,6 @@ static void await_all_before(int missing)
         alarm(JOB_ALARM_S);
         derive_keys(&keys);
         snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", rendezvous_port);
-        snprintf(words, sizeof words, "rank %d ", missing);
         if (weft__zmq_take(&context)) exit(1);
         dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys, sizeof frame);
         if (!dealer || zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger) ||
@@ -369,14 +418,23 @@ static void await_all_before(int missing)
     assert_int_equal(status, 0);
 }
 
+/* The first that it names is that one: those before it have joined. */
+static void await_all_before(int missing)
+{
+    char words[32];
+    snprintf(words, sizeof words, "rank %d ", missing);
+    await_words(words);
+}
+
 /* n ranks of this host, of whom 0 serves and 1 leads, for only 0 knows how few they are; those that come have joined
- * when this returns.  led_ms: the time of those that are led. */
-static void come_led(int n, int timeout_ms, int led_ms, int coming, pid_t *pids)
+ * when this returns.  silent_ms: as weft__join.relay_silent_ms. */
+static void come_led(int n, int silent_ms, int coming, pid_t *pids)
 {
     cast(n);
     for (int i = 0; i < n; i++) {
         parts[i].secret = secret;
-        parts[i].timeout_ms = i < 2 ? timeout_ms : led_ms;
+        parts[i].relay_silent_ms = silent_ms;
+        parts[i].timeout_ms = i < 2 ? 2 * LONG_MS : LONG_MS; /* the time of those that are led ends before */
         if (i) parts[i].world_size = -1;
     }
     memset(&ranks[0], 0, sizeof ranks[0]);
@@ -410,7 +468,7 @@ static void who_finds_its_relay_does_not_look_at_the_server(void **state)
     (void)state;
     for (int tries = 0; tries < TRIES; tries++) {
         pid_t pids[N];
-        come_led(N, LONG_MS, LONG_MS, N - 1, pids);
+        come_led(N, SILENT_MS, N - 1, pids);
         pids[N - 1] = play_as_process(N - 1);
         reap(pids, (1U << N) - 1);
         all_met(N);
@@ -425,7 +483,7 @@ static void who_dies_before_all_are_there_can_be_replaced(void **state)
     pid_t pids[5];
     (void)state;
     for (int who = 1; who <= 2; who++) {
-        come_led(5, LONG_MS, LONG_MS, 4, pids);
+        come_led(5, SILENT_MS, 4, pids);
         end_rank(pids[who]);
         pids[who] = play_as_process(who);
         usleep(100000);
@@ -435,41 +493,77 @@ static void who_dies_before_all_are_there_can_be_replaced(void **state)
     }
 }
 
+/* It no longer goes on, and ranks that wait for that do. */
+static void stop_leader(pid_t pid, int how)
+{
+    if (how == SIGKILL)
+        end_rank(pid);
+    else
+        kill(pid, how);
+    parts[1].stage = ENDED;
+}
+
+/* The rank that serves hears no last word of the leader, and waits for it. */
+static void reap_all_but_leader(const pid_t *pids)
+{
+    reap(pids, 0xc);
+    pass_time(LONG_MS);
+    reap(pids, 0x1);
+}
+
+/* The last one has come and all are in the job; but for the leader they gather once that has ended. */
+static void come_last(pid_t *pids)
+{
+    for (int i = 0; i < 4; i++) {
+        parts[i].stay = i == 1 ? 0 : 1U << 1;
+        parts[i].stay_ms = i == 1 ? LONG_MS : 0;
+    }
+    pids[3] = play_as_process(3);
+    await_all(0xf, OPENED);
+}
+
+/* Time passes when the server misses the leader's part and nobody else's. */
+static void leader_is_named_alone(pid_t *pids, int how)
+{
+    come_last(pids);
+    stop_leader(pids[1], how);
+    await_words("rank 1 is missing");
+    pass_time(LONG_MS);
+    reap_all_but_leader(pids);
+    if (how != SIGKILL) end_rank(pids[1]);
+    for (int i = 0; i < 4; i++)
+        if (i != 1) told(i, WEFT_ERR_TIMEOUT, ": rank 1 is missing after ");
+}
+
 /* Its part of the gather is missing, and those that it would have relayed are not. */
 static void a_leader_that_dies_after_joining_is_named_alone(void **state)
 {
     pid_t pids[4];
     (void)state;
-    come_led(4, 3 * SHORT_MS, 3 * SHORT_MS, 3, pids);
-    for (int i = 0; i < 4; i++) parts[i].stay_ms = i == 1 ? LONG_MS : 500;
-    pids[3] = play_as_process(3);
-    await_all(0xf, OPENED);
-    end_rank(pids[1]);
-    reap(pids, 0xd);
-    for (int i = 0; i < 4; i++)
-        if (i != 1) told(i, WEFT_ERR_TIMEOUT, ": rank 1 is missing after ");
+    come_led(4, SILENT_MS, 3, pids);
+    leader_is_named_alone(pids, SIGKILL);
 }
 
+static void a_leader_that_stops_is_named_alone(void **state)
+{
+    pid_t pids[4];
+    (void)state;
+    come_led(4, QUICK_MS, 3, pids);
+    leader_is_named_alone(pids, SIGSTOP);
+}
+
+/* The end of its time passes before the silence is noticed. */
 static void a_leader_that_stops_hides_nobody(void **state)
 {
     pid_t pids[4];
     (void)state;
-    come_led(4, LONG_MS, 3 * SHORT_MS / 2, 3,
-             pids); /* and the deadline passes before its silence is noticed */
+    come_led(4, SILENT_MS, 3, pids);
     kill(pids[1], SIGSTOP);
+    pass_time(LONG_MS);
     reap(pids, 0x4);
     end_rank(pids[1]);
     end_rank(pids[0]);
     told(2, WEFT_ERR_TIMEOUT, ": rank 3 is missing after ");
-    come_led(4, SILENT_MS + 3 * SHORT_MS, SILENT_MS + 3 * SHORT_MS, 3, pids);
-    for (int i = 0; i < 4; i++) parts[i].stay_ms = i == 1 ? LONG_MS : 500;
-    pids[3] = play_as_process(3);
-    await_all(0xf, OPENED);
-    kill(pids[1], SIGSTOP);
-    reap(pids, 0xd);
-    end_rank(pids[1]);
-    for (int i = 0; i < 4; i++)
-        if (i != 1) told(i, WEFT_ERR_TIMEOUT, ": rank 1 is missing after ");
 }
 
 /* What it fails by is told to all, those behind it included. */
@@ -477,7 +571,7 @@ static void a_leader_that_fails_tells_its_host(void **state)
 {
     pid_t pids[4];
     (void)state;
-    come_led(4, LONG_MS, LONG_MS, 1, pids);
+    come_led(4, SILENT_MS, 1, pids);
     parts[1].fails = 1;
     end_rank(pids[1]);
     pids[1] = play_as_process(1);
@@ -494,17 +588,16 @@ static void who_fails_behind_a_leader_that_is_gone_is_heard(void **state)
     pid_t pids[4];
     (void)state;
     for (int k = 0; k < 2; k++) {
-        come_led(4, LONG_MS, LONG_MS, 3, pids);
-        for (int i = 0; i < 4; i++) parts[i].stay_ms = i == 1 ? LONG_MS : i == 2 ? 1500 : 0;
+        come_led(4, QUICK_MS, 3, pids);
         parts[2].fails = 1;
-        pids[3] = play_as_process(3);
-        await_all(0xf, OPENED);
+        come_last(pids);
         kill(pids[1], how[k]);
-        reap(pids, 0xd);
-        end_rank(pids[1]);
+        pass_time(QUICK_MS); /* it has not been heard lately */
+        stop_leader(pids[1], how[k]);
+        reap_all_but_leader(pids);
+        if (how[k] != SIGKILL) end_rank(pids[1]);
         told(0, WEFT_ERR_MEMORY, "rank 2 (host ");
-        /* One that stands still hides that from who has not noticed it yet: rank 0 does not stay for so long. */
-        if (how[k] == SIGKILL) told(3, WEFT_ERR_MEMORY, "rank 2 (host ");
+        told(3, WEFT_ERR_MEMORY, "rank 2 (host ");
     }
 }
 
@@ -514,7 +607,7 @@ static void who_fails_and_goes_at_once_is_heard(void **state)
     pid_t pids[4];
     (void)state;
     hold_ms = HOLD_MS;
-    come_led(4, LONG_MS, LONG_MS, 3, pids);
+    come_led(4, SILENT_MS, 3, pids);
     parts[2].stay_ms = 100; /* rank 3's part is read, and the thread is held, when this one fails */
     parts[2].fails = 1;
     pids[3] = play_as_process(3);
@@ -560,7 +653,7 @@ static void who_joins_and_dies_at_once_leaves_its_place(void **state)
     int status;
     (void)state;
     hold_ms = HOLD_MS;
-    come_led(5, LONG_MS, LONG_MS, 3, pids);
+    come_led(5, SILENT_MS, 3, pids);
     hold_ms = 0;
     for (uint8_t i = 0; i < 2; i++) {
         dies = fork();
@@ -580,9 +673,12 @@ static void who_does_not_gather_is_named_behind_a_relay(void **state)
 {
     pid_t pids[4];
     (void)state;
-    come_led(4, 2 * SHORT_MS, 2 * SHORT_MS, 3, pids);
+    come_led(4, PATIENT_MS, 3, pids);
     parts[3].stay = 0x7;
     pids[3] = play_as_process(3);
+    await_all(0xf, OPENED);
+    await_words("rank 3 is missing");
+    pass_time(LONG_MS);
     reap(pids, 0xf);
     for (int i = 0; i < 3; i++) told(i, WEFT_ERR_TIMEOUT, ": rank 3 is missing after ");
 }
@@ -621,14 +717,14 @@ static pid_t squat(uid_t user)
 }
 
 /* How long ranks of a host take to meet whose relay's name a process of that user has. */
-static int64_t meet_beside(uid_t user)
+static int64_t meet_beside(uid_t user, int silent_ms)
 {
     int64_t began_ns;
     pid_t pids[3], squatter;
     cast(3);
     for (int i = 0; i < 3; i++) {
         parts[i].secret = secret;
-        parts[i].timeout_ms = LONG_MS;
+        parts[i].relay_silent_ms = silent_ms;
         if (i) parts[i].world_size = -1; /* so that they look for a relay */
     }
     squatter = squat(user);
@@ -643,9 +739,9 @@ static int64_t meet_beside(uid_t user)
 /* It cannot prove the secret; its silence is waited for once. */
 static void who_has_the_name_and_is_silent_is_left(void **state)
 {
-    int64_t took_ns = meet_beside(geteuid());
+    int64_t took_ns = meet_beside(geteuid(), QUICK_MS);
     (void)state;
-    assert_in_range(took_ns, SILENT_MS * WEFT__MS, (SILENT_MS + JOB_WAIT_MS / 2) * WEFT__MS);
+    assert_in_range(took_ns, QUICK_MS * WEFT__MS, (QUICK_MS + JOB_WAIT_MS / 2) * WEFT__MS);
 }
 
 static void another_user_who_has_the_name_is_not_waited_for(void **state)
@@ -654,7 +750,7 @@ static void another_user_who_has_the_name_is_not_waited_for(void **state)
     (void)state;
     if (geteuid() != 0) skip();
     for (int i = 0; i < 5 && least_ns >= SILENT_MS * WEFT__MS; i++) {
-        int64_t took_ns = meet_beside(NOBODY);
+        int64_t took_ns = meet_beside(NOBODY, SILENT_MS);
         if (took_ns < least_ns) least_ns = took_ns;
     }
     assert_in_range(least_ns, 0, SILENT_MS * WEFT__MS - 1);
@@ -667,6 +763,7 @@ int main(void)
         cmocka_unit_test(who_finds_its_relay_does_not_look_at_the_server),
         cmocka_unit_test(who_dies_before_all_are_there_can_be_replaced),
         cmocka_unit_test(a_leader_that_dies_after_joining_is_named_alone),
+        cmocka_unit_test(a_leader_that_stops_is_named_alone),
         cmocka_unit_test(a_leader_that_stops_hides_nobody),
         cmocka_unit_test(a_leader_that_fails_tells_its_host),
         cmocka_unit_test(who_does_not_gather_is_named_behind_a_relay),
@@ -679,8 +776,9 @@ int main(void)
     *(void **)&receive = original("zmq_msg_recv");
     *(void **)&receive_bytes = original("zmq_recv");
     *(void **)&transmit = original("zmq_msg_send");
+    ahead_ns = mmap(NULL, sizeof *ahead_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ranks = mmap(NULL, MOST * sizeof *ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (ranks == MAP_FAILED) return 1;
+    if (ranks == MAP_FAILED || ahead_ns == MAP_FAILED) return 1;
     setenv("RELAY_SECRET", secret_text, 1);
     return run_joiners(tests, sizeof tests / sizeof tests[0]);
 }
