@@ -88,7 +88,7 @@ static void send_now(weft__relay *relay, zmq_msg_t *frame)
     zmq_msg_close(frame);
 }
 
-/* One that is alone goes as it is. */
+/* A list of one, too: the server knows by it that there is a relay. */
 static void send_words(weft__relay *relay)
 {
     const weft__rendezvous_header h = {.magic = WEFT__RENDEZVOUS_MAGIC,
@@ -97,15 +97,14 @@ static void send_words(weft__relay *relay)
                                        .rank = -1,
                                        .world = -1};
     const weft__words *words = &relay->words;
-    const size_t head = words->count > 1 ? sizeof h : 0, skip = head ? 0 : sizeof(uint32_t);
     zmq_msg_t frame;
     if (!words->count) return;
-    if (zmq_msg_init_size(&frame, head + words->bytes - skip)) {
+    if (zmq_msg_init_size(&frame, sizeof h + words->bytes)) {
         weft__relay_lose(relay); /* no memory */
         return;
     }
-    memcpy(zmq_msg_data(&frame), &h, head);
-    memcpy((char *)zmq_msg_data(&frame) + head, words->list + skip, words->bytes - skip);
+    memcpy(zmq_msg_data(&frame), &h, sizeof h);
+    memcpy((char *)zmq_msg_data(&frame) + sizeof h, words->list, words->bytes);
     weft__words_drop(&relay->words);
     send_now(relay, &frame);
 }

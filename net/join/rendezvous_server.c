@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sodium.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -582,6 +583,7 @@ void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *
         take_frame(s, from, frame, bytes);
         return;
     }
+    atomic_store(&s->relayed, true);
     list = (const char *)frame + sizeof header;
     left = bytes - sizeof header;
     while ((one = weft__words_next(&list, &left, &one_bytes))) take_frame(s, from, one, one_bytes);

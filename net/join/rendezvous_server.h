@@ -81,6 +81,7 @@ struct weft__rendezvous_server {
     size_t block_bytes, alike;
     zmq_msg_t last; /* what all have been told of the step before, for those whose way broke meanwhile */
     bool has_last;
+    _Atomic bool relayed; /* some have come by a relay */
     weft_status status;
     char sentence[WEFT__SENTENCE_BYTES];
 };

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,11 @@ bool weft__rendezvous_resign(weft__rendezvous_server *s)
     while (zmq_send(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
     while (zmq_recv(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
     return word == 1;
+}
+
+bool weft__rendezvous_is_relayed(const weft__rendezvous_server *s)
+{
+    return s && atomic_load(&s->relayed);
 }
 
 void weft__rendezvous_stop(weft__rendezvous_server *s, int64_t deadline_ns)

@@ -29,6 +29,7 @@
 #include "auth.h"
 #include "url.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <weft/weft.h>
 
@@ -90,6 +91,8 @@ weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__
 /* Nobody joins from now on, for another server is to be the one; stop it then.  False: all have joined
  * already, and this server stays. */
 bool weft__rendezvous_resign(weft__rendezvous_server *server);
+/* Whether a relay has brought somebody: what those are told may be held up for as long as a relay may be silent. */
+bool weft__rendezvous_is_relayed(const weft__rendezvous_server *server);
 /* Ends when every client has said DONE - after a refusal also those that are still to come - or at the
  * deadline. */
 void weft__rendezvous_stop(weft__rendezvous_server *server, int64_t deadline_ns);

@@ -540,12 +540,15 @@ static void be_done(void *state)
     weft__relay_finish(c->relay);
 }
 
-/* Gives the server back only when all others have got their last answer.  A failure does not keep weft_init
+/* Gives the server back only when all others have got their last answer: those behind a relay that stands still ask for
+ * it themselves once they have noticed.  A failure does not keep weft_init
  * long past its deadline: who comes later finds nobody. */
 static void via_server_leave(void *state)
 {
     client *c = state;
-    int64_t now_ns = weft__now_ns(), until_ns = weft__deadline(now_ns, GOODBYE_MS);
+    const int64_t now_ns = weft__now_ns();
+    const int hidden_ms = weft__rendezvous_is_relayed(c->server) ? c->r->relay_silent_ms : 0;
+    int64_t until_ns = weft__deadline(now_ns, hidden_ms + GOODBYE_MS);
     int64_t end_ns = c->r->deadline_ns > now_ns ? c->r->deadline_ns : now_ns;
     if (!c->has_all && end_ns < until_ns && weft__deadline(end_ns, FAILED_MS) < until_ns)
         until_ns = weft__deadline(end_ns, FAILED_MS);

@@ -30,6 +30,7 @@ enum {
     TRIES = 5,
     HOLD_MS = 300 * JOB_SLOWER,
     SILENT_MS = WEFT__RELAY_SILENT_MS,
+    ASKED_MS = SILENT_MS / 3, /* after which a relay is asked whether it is there */
     QUICK_MS = 300,           /* of silence, where it has to be waited for */
     PATIENT_MS = 9 * LONG_MS, /* where nobody is to take his time's end for it */
     NAP_MS = 5,
@@ -566,6 +567,22 @@ static void a_leader_that_stops_hides_nobody(void **state)
     told(2, WEFT_ERR_TIMEOUT, ": rank 3 is missing after ");
 }
 
+/* Who has not noticed yet that it stands still hears of a failure when it has. */
+static void a_leader_that_stops_hides_no_failure(void **state)
+{
+    pid_t pids[4];
+    (void)state;
+    come_led(4, SILENT_MS, 3, pids);
+    parts[0].fails = 1;
+    come_last(pids);
+    stop_leader(pids[1], SIGSTOP);
+    await_all(1U << 0, ENDED);
+    pass_time(ASKED_MS);
+    reap_all_but_leader(pids);
+    end_rank(pids[1]);
+    for (int i = 2; i < 4; i++) told(i, WEFT_ERR_MEMORY, "rank 0 (host ");
+}
+
 /* What it fails by is told to all, those behind it included. */
 static void a_leader_that_fails_tells_its_host(void **state)
 {
@@ -765,6 +782,7 @@ int main(void)
         cmocka_unit_test(a_leader_that_dies_after_joining_is_named_alone),
         cmocka_unit_test(a_leader_that_stops_is_named_alone),
         cmocka_unit_test(a_leader_that_stops_hides_nobody),
+        cmocka_unit_test(a_leader_that_stops_hides_no_failure),
         cmocka_unit_test(a_leader_that_fails_tells_its_host),
         cmocka_unit_test(who_does_not_gather_is_named_behind_a_relay),
         cmocka_unit_test(who_fails_behind_a_leader_that_is_gone_is_heard),
