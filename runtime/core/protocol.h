@@ -23,6 +23,7 @@ enum weft__message {
     WEFT__MESSAGE_SHRINK_FAILED,
     WEFT__MESSAGE_SHRINK_EXPIRED,
     WEFT__MESSAGE_SLOTS,
+    WEFT__MESSAGE_SIGNED,
     WEFT__MESSAGE_BROKEN,
     WEFT__MESSAGE_LATE,
     WEFT__MESSAGE_COMM,
@@ -63,6 +64,10 @@ struct weft__protocol {
     void (*peer_certain)(weft_context *ctx, int rank, const char *why);
     /* Who is in the job was decided anew (fault/membership.h); after peer_gone of those that are not. */
     void (*view_changed)(weft_context *ctx);
+
+    /* Does what it has put off until then or before, and says when there is more of it; WEFT__NEVER: there is none.
+     * Before this rank's own goodbye now_ns is WEFT__NEVER, and all of it is done. */
+    int64_t (*due)(weft_context *ctx, int64_t now_ns);
 
     /* The life of a group: ready; broken, before its operations fail; retired, as nobody can use it any more
      * (its memory stays while `keeps_group` says so); gone, before its memory is freed. */

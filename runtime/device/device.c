@@ -20,6 +20,8 @@
 #include "ranges.h"
 #include "recorded.h"
 #include "settings.h"
+#include "signatures.h"
+#include "signing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -336,6 +338,20 @@ static void device_follow(weft_request *first, weft_request *req)
     f->closed++;
 }
 
+/* In program order the members of several hosts compare afterwards what they mean (signing.h); not what settles by the
+ * agreement alone, or needs more of it than that. */
+static bool is_signed(const weft_request *req)
+{
+    return req->group->seats && in_program(req) && !req->capture && !req->device->lengths &&
+           !(weft__kind_traits(req->op.kind) & WEFT__GATHERED);
+}
+
+static void sign(weft_request *req)
+{
+    weft__early_judge(req); /* a rank that does something else may have sent messages */
+    if (weft__request_state(req) < WEFT__DRAINING) weft__sign(req->group, req->sequence, req->signature);
+}
+
 static void device_start(weft_request *req)
 {
     weft__recorded_reached(req, weft__device_phase(req)); /* as it was prepared it had no record */
@@ -347,7 +363,10 @@ static void device_start(weft_request *req)
     }
     if (req->device->fused == req->device && weft__in_line(req->device) && !in_program(req))
         weft__line_join(req->device);
-    if (req->group->size > 1) {
+    if (is_signed(req)) {
+        sign(req);
+        if (weft__request_state(req) >= WEFT__DRAINING) return;
+    } else if (req->group->size > 1) {
         req->device->shut = true;
         weft__host_collective_start(req, &req->device->agree_by);
         /* Where that is held, this comes a second time. */

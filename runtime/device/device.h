@@ -8,7 +8,9 @@
  *   module    issues it, sees it done (modules.c)
  *
  * A group in program order issues without waiting for the agreement and without agreeing on an order (program.h): there
- * the agreement only has to come before the operation settles.
+ * the agreement only has to come before the operation settles.  Where its members are on several hosts there is none: they
+ * tell each other afterwards what they have begun (host/signing.h), and only what a graph records and what has lengths to
+ * compare is agreed on still.
  *
  * Until the module has it nothing touches its buffers, so a failure settles it at once; afterwards its
  * communicator is stopped first. */

@@ -10,6 +10,7 @@
 #include "late.h"
 #include "membership.h"
 #include "peer.h"
+#include "protocol.h"
 #include "straggler.h"
 #include "warn.h"
 
@@ -86,6 +87,11 @@ void weft__deadlines_check(weft_context *ctx)
     if (agreed < next) next = agreed;
     int64_t told = weft__breaks_check(ctx, now);
     if (told < next) next = told;
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        int64_t then = p->due ? p->due(ctx, now) : WEFT__NEVER;
+        if (then < next) next = then;
+    }
     bool again = true;
     while (again) { /* ending one may end others: from the start again */
         again = false;

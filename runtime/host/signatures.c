@@ -21,11 +21,9 @@ void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mi
     weft__group_break(group, &(weft__verdict){WEFT_ERR_MISMATCH, number, -1, text}, true);
 }
 
-/* What this rank means by its collective of that number.  NULL: it has not begun here, or it is over: then
- * all members mean the same, or their tokens are awaited.  Those that began last are remembered; an older one
- * is looked for among all that run, which takes a while, and is seldom needed: most messages meet a
- * receive. */
-static const weft__signature *meant(const weft_group *group, uint64_t number)
+/* The operations that began last are remembered; an older one is looked for among all that run, which takes a while, and is
+ * seldom needed: most messages meet a receive. */
+const weft__signature *weft__signature_meant(const weft_group *group, uint64_t number)
 {
     if (number > group->started) return NULL;
     if (number + WEFT__RECENT > group->started) return &group->recent[number % WEFT__RECENT];
@@ -51,7 +49,7 @@ static bool signatures_judge(weft_context *ctx, int peer, const weft__frame *fra
     mine = weft__token_awaited(group, member, frame->sequence);
     awaited = mine != NULL;
     /* What has not been started here is judged when it is. */
-    if (!mine && member >= 0) mine = meant(group, frame->sequence);
+    if (!mine && member >= 0) mine = weft__signature_meant(group, frame->sequence);
     same = !mine || weft__same_signature(*mine, theirs);
     awaited = awaited && same && frame->flags & WEFT__FRAME_TOKEN;
     if (!same)

@@ -6,6 +6,9 @@
 
 /* Compares with messages that came before this rank started that collective. */
 void weft__early_judge(weft_request *req);
+/* What this rank means by its collective of that number.  NULL: it has not begun here, or it is over: then all members
+ * mean the same, or that is compared afterwards. */
+const weft__signature *weft__signature_meant(const weft_group *group, uint64_t number);
 /* The sentence for a disagreement between this rank and a member; breaks the group. */
 void weft__group_mismatch(weft_group *group, uint64_t number, weft__signature mine, int member,
                           weft__signature theirs) WEFT__COLD;

@@ -11,6 +11,7 @@
 #include "membership.h"
 #include "order.h"
 #include "signatures.h"
+#include "signing.h"
 #include "slot_exchange.h"
 #include "straggler.h"
 
@@ -20,6 +21,7 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_BUNDLES] = &weft__bundles_protocol,
     [WEFT__PROTOCOL_SLOTS] = &weft__slot_exchange_protocol,
     [WEFT__PROTOCOL_SIGNATURES] = &weft__signatures_protocol,
+    [WEFT__PROTOCOL_SIGNING] = &weft__signing_protocol,
     [WEFT__PROTOCOL_BREAKS] = &weft__breaks_protocol,
     [WEFT__PROTOCOL_CREATE] = &weft__group_create_protocol,
     [WEFT__PROTOCOL_SHRINK] = &weft__shrink_protocol,

@@ -1,0 +1,24 @@
+/* signing.h - what members that share no memory mean by operations that nobody waits to agree on, compared afterwards.
+ *
+ * In program order the device has an operation before its members have agreed on it (device/program.h), and where they are on
+ * several hosts a barrier for each would cost ceil(log2 size) messages.  Instead each member tells the next one, in the
+ * order of seats, what it has begun: WEFT__SIGNED_MOST operations in one message, or fewer once the first of them is
+ * WEFT__SIGNED_AFTER_NS old.  Everybody compares that with what it has begun itself.  Round the ring all mean the same if
+ * each means the same as the one before it, so the first that does not is seen, by who sits behind it or by itself.
+ *
+ * The one of the two that is ahead is kept, its number and signature, until the other one has come to it: 24 bytes for each
+ * operation by which two members are apart. */
+#ifndef WEFT_RUNTIME_SIGNING_H
+#define WEFT_RUNTIME_SIGNING_H
+#include "group.h"
+#include "protocol.h"
+
+#define WEFT__SIGNED_MOST     32 /* operations in one message */
+#define WEFT__SIGNED_AFTER_NS (10 * WEFT__MS)
+
+/* This rank has begun that operation of a group that has seats, of which all are begun in order.  May break the group.
+ * Engine held. */
+void weft__sign(weft_group *group, uint64_t number, weft__signature mine);
+
+extern const weft__protocol weft__signing_protocol;
+#endif
