@@ -389,6 +389,25 @@ static void run_collectives(const struct peer *peer)
     }
 }
 
+/* What crosses the link between hosts: long enough for its rate to show. */
+static void run_hosts(const struct peer *peer)
+{
+    static const int actions[] = {MEASURE_ALL_REDUCE, MEASURE_BROADCAST, MEASURE_ALL_GATHER,
+                                  MEASURE_REDUCE_SCATTER};
+    static const size_t of[] = {65536, 256 << 10, 1 << 20, 16 << 20};
+    const struct measure_unit one = {"us", 1e6, false};
+    char op[64];
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 4 && of[k] <= options.max_bytes; k++) {
+            const bool whole = actions[i] == MEASURE_ALL_REDUCE || actions[i] == MEASURE_BROADCAST;
+            cell = (struct cell){.peer = peer, .shape = COLLECTIVE, .call.action = actions[i]};
+            cell.call.count = of[k] / sizeof(float) / (whole ? 1 : (size_t)peer->size);
+            memset(output, 0, measure_max_bytes());
+            snprintf(op, sizeof(op), "%s.blocking.warm", names[actions[i]]);
+            run_cell(op, of[k], one);
+        }
+}
+
 /* Arithmetic that depends on itself and touches no memory. */
 static void __attribute__((noinline)) work(long steps)
 {
@@ -519,7 +538,7 @@ void measure(const struct peer *peer)
     static const struct {
         const char *name;
         void (*run)(const struct peer *peer);
-    } phases[] = {{"p2p", run_p2p}, {"collectives", run_collectives}, {"overlap", run_overlap}};
+    } phases[] = {{"p2p", run_p2p}, {"collectives", run_collectives}, {"overlap", run_overlap}, {"hosts", run_hosts}};
     /* A message window and, for the smallest blocks, an element a rank fit in any case. */
     size_t bytes = options.max_bytes + 4096;
     cell = (struct cell){.peer = peer};

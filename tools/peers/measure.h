@@ -55,7 +55,7 @@ struct peer {
 enum { MEASURE_ALL = (1 << MEASURE_ACTIONS) - 1 };
 
 /* Arguments of every driver: LABEL PHASE ROUND SECONDS MAX_BYTES, of which SECONDS is the time for one cell,
- * and PHASE one of p2p, collectives, overlap, startup.  The clock of start-up begins to run here. */
+ * and PHASE one of p2p, collectives, overlap, hosts, startup.  The clock of start-up begins to run here. */
 void measure_begin(int argc, char **argv);
 const char *measure_label(void);
 const char *measure_phase(void);
