@@ -18,12 +18,14 @@
 /* A longer buffer is cut into pieces.  For each the hosts ask and grant twice, and what answers is a thread that a
  * computing program may keep from its processor for milliseconds: so many pieces are under way that the link has
  * others to carry meanwhile.  They take half as much memory where two ranks on two hosts exchange, as much among more
- * hosts, and up to twice as much where hosts have several members. */
-#define SHARE_BYTES     1048576 /* of a piece, that one rank sends another: so much pays for asking */
+ * hosts, and up to twice as much where hosts have several members.  There no link carries anything while the first piece is
+ * reduced within hosts, nor while the last one is handed round, so pieces are smaller. */
+#define SHARE_BYTES     1048576 /* of a piece, for each rank: so much pays for asking; */
+#define SHARE_LEAST     131072  /* and where hosts have several members */
 #define PIECE_MOST      4194304
 #define PIECES_MOST     256
 #define UNDER_WAY_BYTES 16777216
-#define ROOMS_MOST      8
+#define ROOMS_MOST      16
 
 #define STRIPE_BYTES 262144 /* a block of fewer bytes is handed on as a whole */
 #define STRIPES_MOST 4
@@ -252,8 +254,8 @@ static void make_room(const piece *p, workspace *room)
 
 static size_t piece_bytes(const weft__schedule *s)
 {
-    size_t ranks = (size_t)s->size;
-    return weft__hosts(s) == 1 || ranks > PIECE_MOST / SHARE_BYTES ? PIECE_MOST : ranks * SHARE_BYTES;
+    size_t ranks = (size_t)s->size, share = s->size > weft__hosts(s) ? SHARE_LEAST : SHARE_BYTES;
+    return weft__hosts(s) == 1 || ranks > PIECE_MOST / share ? PIECE_MOST : ranks * share;
 }
 
 static int pieces_of(const weft__schedule *s, const weft__op *op)
