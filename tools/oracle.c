@@ -24,23 +24,30 @@ static const traits traits_of[DTYPES] = {
     [WEFT_BOOL] = {BOOLEAN, false, 0, 0},
 };
 
-/* Buffers are compared in pieces: a sanitizer looks once at a piece, and not at each element. */
-enum { PIECE_BYTES = 4096 };
+/* Elements are made and looked at in pieces: what type and operation alone decide is decided once for a piece, and a
+ * sanitizer looks at it once. */
+enum { PIECE = 512, ELEMENT_MOST = 16 };
 
-static size_t piece_of(size_t left, size_t bytes)
+static size_t piece_of(size_t left)
 {
-    size_t most = PIECE_BYTES / bytes;
-    return left < most ? left : most;
+    return left < PIECE ? left : PIECE;
 }
 
-/* The lower bytes of a word; little endian. */
-static void put_word(uint64_t word, void *to, size_t bytes)
+/* The lower bytes of each word; little endian. */
+static void put_words(const uint64_t *words, size_t n, void *to, size_t bytes)
 {
+    unsigned char *at = to;
     switch (bytes) {
-    case 1: memcpy(to, &word, 1); break;
-    case 2: memcpy(to, &word, 2); break;
-    case 4: memcpy(to, &word, 4); break;
-    default: memcpy(to, &word, 8);
+    case 1:
+        for (size_t i = 0; i < n; i++) at[i] = (unsigned char)words[i];
+        break;
+    case 2:
+        for (size_t i = 0; i < n; i++) memcpy(at + 2 * i, &words[i], 2);
+        break;
+    case 4:
+        for (size_t i = 0; i < n; i++) memcpy(at + 4 * i, &words[i], 4);
+        break;
+    default: memcpy(at, words, 8 * n);
     }
 }
 
@@ -78,40 +85,59 @@ double oracle_scale(int rank)
     return rank % 2 ? 0.5 : 1.0;
 }
 
-static uint64_t hash(const oracle *o, int rank, size_t index, unsigned part)
+/* Of a seed and a rank; with 2 index + part added it is mixed. */
+static uint64_t stem(const oracle *o, int rank)
 {
-    uint64_t z = o->seed * UINT64_C(0xd6e8feb86659fd93) + (uint64_t)rank * UINT64_C(0xa0761d6478bd642f) +
-                 (uint64_t)index * 2 + part + 1;
+    return o->seed * UINT64_C(0xd6e8feb86659fd93) + (uint64_t)rank * UINT64_C(0xa0761d6478bd642f) + 1;
+}
+
+static inline uint64_t mixed(uint64_t z)
+{
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
 
+/* Whole numbers from -most to most. */
+static inline void draw(uint64_t from, size_t n, unsigned most, double *to)
+{
+    for (size_t i = 0; i < n; i++) to[i] = (double)(mixed(from + 2 * i) % (2 * most + 1)) - most;
+}
+
+static void draw_factors(uint64_t from, size_t n, double *to)
+{
+    static const double factors[] = {1.0, -1.0, 2.0, 1.0};
+    for (size_t i = 0; i < n; i++) to[i] = factors[mixed(from + 2 * i) % 4];
+}
+
+enum { EXACT = 8, OPERAND_MOST = 8 };
+
 /* Sums of eight stay exact: -1, 0, 1 for the 8-bit types, -8 .. 8 (and halves of them) for the others.
  * Products of eight stay powers of two below every type's largest.  Of more ranks only eight, other ones for
  * each element, have something to add. */
-static double float_operand(const oracle *o, int rank, size_t index, unsigned part)
+static void float_operands(const oracle *o, int rank, size_t first, size_t n, unsigned part, double *to)
 {
-    enum { EXACT = 8 };
-    static const double factors[] = {1.0, -1.0, 2.0, 1.0};
-    uint64_t h = hash(o, rank, index, part);
+    const uint64_t from = stem(o, rank) + 2 * (uint64_t)first + part;
+    const size_t ranks = (size_t)o->ranks;
     bool wide = traits_of[o->dtype].mantissa_bits >= 7, bounded = o->op == WEFT_MIN || o->op == WEFT_MAX;
-    if (o->ranks > EXACT && !bounded && ((size_t)rank + index) % (size_t)o->ranks >= EXACT)
-        return o->op == WEFT_PROD ? 1.0 : 0.0;
-    switch (o->op) {
-    case WEFT_PROD: return factors[h % 4];
-    case WEFT_PREMUL_SUM:
-        /* Narrow types: only one rank of each index has something to add. */
-        return wide ? (double)(h % 17) - 8.0 : (index % (size_t)o->ranks == (size_t)rank ? 2.0 : 0.0);
-    case WEFT_MIN:
-    case WEFT_MAX: return (double)(h % 9) - 4.0;
-    default: return wide ? (double)(h % 17) - 8.0 : (double)(h % 3) - 1.0;
-    }
+    if (o->op == WEFT_PROD)
+        draw_factors(from, n, to);
+    else if (bounded)
+        draw(from, n, 4, to);
+    else if (wide)
+        draw(from, n, OPERAND_MOST, to);
+    else if (o->op != WEFT_PREMUL_SUM)
+        draw(from, n, 1, to);
+    else /* only one rank of each index has something to add */
+        for (size_t i = 0; i < n; i++) to[i] = (first + i) % ranks == (size_t)rank ? 2.0 : 0.0;
+    if (ranks <= EXACT || bounded) return;
+    for (size_t i = 0; i < n; i++)
+        if (((size_t)rank + first + i) % ranks >= EXACT) to[i] = o->op == WEFT_PROD ? 1.0 : 0.0;
 }
 
 /* ---- floats of any width --------------------------------------------------------------------------- */
 
-static void encode_small(const traits *t, double value, void *element, size_t bytes)
+static uint64_t small_bits(const traits *t, double value)
 {
     int bias = (1 << (t->exponent_bits - 1)) - 1, exponent = 0;
     uint64_t bits = 0;
@@ -125,7 +151,7 @@ static void encode_small(const traits *t, double value, void *element, size_t by
     if (signbit(value)) {
         bits |= 1ULL << (t->exponent_bits + t->mantissa_bits);
     }
-    put_word(bits, element, bytes);
+    return bits;
 }
 
 static double decode_small(const traits *t, const void *element, size_t bytes)
@@ -158,7 +184,29 @@ void oracle_encode(weft_dtype dtype, double value, void *element)
         float narrow = (float)value;
         memcpy(element, &narrow, sizeof narrow);
     } else {
-        encode_small(t, value, element, weft_dtype_size(dtype));
+        uint64_t bits = small_bits(t, value);
+        put_words(&bits, 1, element, weft_dtype_size(dtype));
+    }
+}
+
+/* Operands, every `stride` bytes. */
+static void encode_operands(weft_dtype dtype, const double *values, size_t n, size_t stride,
+                            unsigned char *to)
+{
+    const traits *t = &traits_of[dtype];
+    uint64_t small[2 * OPERAND_MOST + 1]; /* few numbers, which take long to encode */
+    size_t bytes = weft_dtype_size(dtype);
+    if (t->mantissa_bits == 52) {
+        for (size_t i = 0; i < n; i++) memcpy(to + i * stride, &values[i], sizeof *values);
+    } else if (t->mantissa_bits == 23) {
+        for (size_t i = 0; i < n; i++) {
+            float narrow = (float)values[i];
+            memcpy(to + i * stride, &narrow, sizeof narrow);
+        }
+    } else {
+        for (int i = -OPERAND_MOST; i <= OPERAND_MOST; i++) small[i + OPERAND_MOST] = small_bits(t, i);
+        for (size_t i = 0; i < n; i++)
+            put_words(&small[(int)values[i] + OPERAND_MOST], 1, to + i * stride, bytes);
     }
 }
 
@@ -180,39 +228,47 @@ double oracle_decode(weft_dtype dtype, const void *element)
 
 /* ---- elements ---------------------------------------------------------------------------------------- */
 
-/* What an integer or a boolean is: of a narrow one the lower bytes. */
-static uint64_t word_of(const oracle *o, int rank, size_t index)
+/* What integers or booleans are: of narrow ones the lower bytes. */
+static void draw_words(const oracle *o, int rank, size_t first, size_t n, uint64_t *to)
 {
-    uint64_t h = hash(o, rank, index, 0);
-    return traits_of[o->dtype].family == BOOLEAN ? h & 1U : h;
+    const uint64_t from = stem(o, rank) + 2 * (uint64_t)first;
+    const uint64_t bits = traits_of[o->dtype].family == BOOLEAN ? 1 : UINT64_MAX;
+    for (size_t i = 0; i < n; i++) to[i] = mixed(from + 2 * i) & bits;
 }
 
-static void make_element(const oracle *o, int rank, size_t index, size_t bytes, unsigned char *to)
+static void make_piece(const oracle *o, int rank, size_t first, size_t n, size_t bytes, unsigned char *to)
 {
-    switch (traits_of[o->dtype].family) {
-    case INTEGER:
-    case BOOLEAN: put_word(word_of(o, rank, index), to, bytes); return;
-    case FLOAT: oracle_encode(o->dtype, float_operand(o, rank, index, 0), to); return;
-    case COMPLEX:
-        oracle_encode(o->dtype, float_operand(o, rank, index, 0), to);
-        oracle_encode(o->dtype, float_operand(o, rank, index, 1), to + bytes / 2);
+    unsigned parts = traits_of[o->dtype].family == COMPLEX ? 2 : 1;
+    if (traits_of[o->dtype].mantissa_bits == 0) {
+        uint64_t words[PIECE];
+        draw_words(o, rank, first, n, words);
+        put_words(words, n, to, bytes);
+        return;
+    }
+    for (unsigned part = 0; part < parts; part++) {
+        double values[PIECE];
+        float_operands(o, rank, first, n, part, values);
+        encode_operands(o->dtype, values, n, bytes, to + part * bytes / 2);
     }
 }
 
 void oracle_fill(const oracle *o, int rank, size_t first, size_t n, void *buf)
 {
     size_t bytes = weft_dtype_size(o->dtype);
-    for (size_t i = 0; i < n; i++) make_element(o, rank, first + i, bytes, (unsigned char *)buf + i * bytes);
+    for (size_t done = 0, piece; done < n; done += piece) {
+        piece = piece_of(n - done);
+        make_piece(o, rank, first + done, piece, bytes, (unsigned char *)buf + done * bytes);
+    }
 }
 
 size_t oracle_differs(const oracle *o, int rank, size_t first, size_t n, const void *buf)
 {
     size_t bytes = weft_dtype_size(o->dtype);
     for (size_t done = 0, piece; done < n; done += piece) {
-        unsigned char expected[PIECE_BYTES];
+        unsigned char expected[PIECE * ELEMENT_MOST];
         const unsigned char *got = (const unsigned char *)buf + done * bytes;
-        piece = piece_of(n - done, bytes);
-        oracle_fill(o, rank, first + done, piece, expected);
+        piece = piece_of(n - done);
+        make_piece(o, rank, first + done, piece, bytes, expected);
         if (memcmp(expected, got, piece * bytes) == 0) continue;
         for (size_t i = 0; i < piece; i++)
             if (memcmp(expected + i * bytes, got + i * bytes, bytes) != 0) return done + i;
@@ -228,17 +284,19 @@ static bool less(const traits *t, uint64_t a, uint64_t b, size_t bytes)
     return t->is_signed ? (int64_t)(a << shift) < (int64_t)(b << shift) : a << shift < b << shift;
 }
 
-static uint64_t reduce_words(const oracle *o, uint64_t a, uint64_t b, size_t bytes)
+static void reduce_words(const oracle *o, uint64_t *to, const uint64_t *by, size_t n, size_t bytes)
 {
     const traits *t = &traits_of[o->dtype];
-    switch (o->op) {
-    case WEFT_PROD: return a * b;
-    case WEFT_MIN: return less(t, b, a, bytes) ? b : a;
-    case WEFT_MAX: return less(t, a, b, bytes) ? b : a;
-    case WEFT_BAND: return a & b;
-    case WEFT_BOR: return a | b;
-    case WEFT_BXOR: return a ^ b;
-    default: return a + b;
+    for (size_t i = 0; i < n; i++) {
+        switch (o->op) {
+        case WEFT_PROD: to[i] *= by[i]; break;
+        case WEFT_MIN: to[i] = less(t, by[i], to[i], bytes) ? by[i] : to[i]; break;
+        case WEFT_MAX: to[i] = less(t, to[i], by[i], bytes) ? by[i] : to[i]; break;
+        case WEFT_BAND: to[i] &= by[i]; break;
+        case WEFT_BOR: to[i] |= by[i]; break;
+        case WEFT_BXOR: to[i] ^= by[i]; break;
+        default: to[i] += by[i];
+        }
     }
 }
 
@@ -251,67 +309,91 @@ static uint64_t divide_word(const oracle *o, uint64_t sum, size_t bytes)
     return (sum << shift >> shift) / (uint64_t)o->ranks;
 }
 
-static bool words_match(const oracle *o, size_t index, size_t bytes, const unsigned char *got)
+/* Like oracle_reduction_differs, of at most PIECE elements. */
+static size_t words_differ(const oracle *o, size_t first, size_t n, size_t bytes, const unsigned char *got)
 {
-    uint64_t expected = word_of(o, 0, index);
-    for (int rank = 1; rank < o->ranks; rank++)
-        expected = reduce_words(o, expected, word_of(o, rank, index), bytes);
-    if (o->op == WEFT_AVG) expected = divide_word(o, expected, bytes);
-    return (expected ^ get_word(got, bytes)) << (64 - 8 * bytes) == 0;
+    uint64_t expected[PIECE], by[PIECE];
+    draw_words(o, 0, first, n, expected);
+    for (int rank = 1; rank < o->ranks; rank++) {
+        draw_words(o, rank, first, n, by);
+        reduce_words(o, expected, by, n, bytes);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word = o->op == WEFT_AVG ? divide_word(o, expected[i], bytes) : expected[i];
+        if ((word ^ get_word(got + i * bytes, bytes)) << (64 - 8 * bytes) != 0) return i;
+    }
+    return n;
 }
 
-static double reduce_doubles(weft_op op, double a, double b)
+static void reduce_doubles(weft_op op, double *to, const double *by, size_t n)
 {
-    switch (op) {
-    case WEFT_PROD: return a * b;
-    case WEFT_MIN: return b < a ? b : a;
-    case WEFT_MAX: return a < b ? b : a;
-    default: return a + b;
+    for (size_t i = 0; i < n; i++) {
+        switch (op) {
+        case WEFT_PROD: to[i] *= by[i]; break;
+        case WEFT_MIN: to[i] = by[i] < to[i] ? by[i] : to[i]; break;
+        case WEFT_MAX: to[i] = to[i] < by[i] ? by[i] : to[i]; break;
+        default: to[i] += by[i];
+        }
     }
 }
 
-static bool float_matches(const oracle *o, size_t index, unsigned part, const unsigned char *got)
+/* How far a value may be from what is expected: rounded, where `added` is the sum of all operands' sizes. */
+static double slack_of(const oracle *o, double expected, double added)
 {
-    double expected = 0, value = oracle_decode(o->dtype, got), slack = 0, added = 0;
+    /* Full floats may be divided before they are added: what rounds then is as large as they are.
+     * Narrow ones are allowed little more than their one rounding, or nothing would be proven. */
+    int bits = traits_of[o->dtype].mantissa_bits;
+    double slack = ldexp(bits >= 23 ? 16 * (fabs(expected) + 8) : fabs(expected) + 0.125, -bits);
+    return o->divides_first ? slack + ldexp(added, -bits) : slack;
+}
+
+/* Of one part of the elements, which lie every `stride` bytes. */
+static size_t floats_differ(const oracle *o, size_t first, size_t n, unsigned part, size_t stride,
+                            const unsigned char *got)
+{
+    double expected[PIECE], by[PIECE], added[PIECE] = {0};
     for (int rank = 0; rank < o->ranks; rank++) {
-        double operand = float_operand(o, rank, index, part);
-        if (o->op == WEFT_PREMUL_SUM) {
-            operand *= oracle_scale(rank);
+        double *to = rank ? by : expected, scale = o->op == WEFT_PREMUL_SUM ? oracle_scale(rank) : 1.0;
+        float_operands(o, rank, first, n, part, to);
+        for (size_t i = 0; i < n; i++) {
+            to[i] *= scale;
+            added[i] += fabs(to[i]);
         }
-        added += fabs(operand);
-        expected = rank ? reduce_doubles(o->op, expected, operand) : operand;
+        if (rank) reduce_doubles(o->op, expected, by, n);
     }
-    if (o->op == WEFT_AVG) {
-        /* Full floats may be divided before they are added: what rounds then is as large as they are.
-         * Narrow ones are allowed little more than their one rounding, or nothing would be proven. */
-        int bits = traits_of[o->dtype].mantissa_bits;
-        expected /= o->ranks;
-        slack = ldexp(bits >= 23 ? 16 * (fabs(expected) + 8) : fabs(expected) + 0.125, -bits);
-        if (o->divides_first) {
-            slack += ldexp(added, -bits);
+    for (size_t i = 0; i < n; i++) {
+        double value = oracle_decode(o->dtype, got + i * stride), slack = 0;
+        if (o->op == WEFT_AVG) {
+            expected[i] /= o->ranks;
+            slack = slack_of(o, expected[i], added[i]);
         }
+        if (!(fabs(value - expected[i]) <= slack)) return i;
     }
-    return fabs(value - expected) <= slack;
+    return n;
 }
 
-static bool reduction_matches(const oracle *o, size_t index, size_t bytes, const unsigned char *got)
+static size_t piece_differs(const oracle *o, size_t first, size_t n, size_t bytes, const unsigned char *got)
 {
+    size_t real, imaginary;
     switch (traits_of[o->dtype].family) {
-    case FLOAT: return float_matches(o, index, 0, got);
-    case COMPLEX: return float_matches(o, index, 0, got) && float_matches(o, index, 1, got + bytes / 2);
-    default: return words_match(o, index, bytes, got);
+    case FLOAT: return floats_differ(o, first, n, 0, bytes, got);
+    case COMPLEX:
+        real = floats_differ(o, first, n, 0, bytes, got);
+        imaginary = floats_differ(o, first, n, 1, bytes, got + bytes / 2);
+        return real < imaginary ? real : imaginary;
+    default: return words_differ(o, first, n, bytes, got);
     }
 }
 
 size_t oracle_reduction_differs(const oracle *o, size_t first, size_t n, const void *buf)
 {
     size_t bytes = weft_dtype_size(o->dtype);
-    for (size_t done = 0, piece; done < n; done += piece) {
-        unsigned char got[PIECE_BYTES];
-        piece = piece_of(n - done, bytes);
+    for (size_t done = 0, piece, at; done < n; done += piece) {
+        unsigned char got[PIECE * ELEMENT_MOST];
+        piece = piece_of(n - done);
         memcpy(got, (const unsigned char *)buf + done * bytes, piece * bytes);
-        for (size_t i = 0; i < piece; i++)
-            if (!reduction_matches(o, first + done + i, bytes, got + i * bytes)) return done + i;
+        at = piece_differs(o, first + done, piece, bytes, got);
+        if (at < piece) return done + at;
     }
     return n;
 }
