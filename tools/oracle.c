@@ -85,7 +85,7 @@ double oracle_scale(int rank)
     return rank % 2 ? 0.5 : 1.0;
 }
 
-/* Of a seed and a rank; with 2 index + part added it is mixed. */
+/* What is mixed for seed and rank, once 2 index + part is added. */
 static uint64_t stem(const oracle *o, int rank)
 {
     return o->seed * UINT64_C(0xd6e8feb86659fd93) + (uint64_t)rank * UINT64_C(0xa0761d6478bd642f) + 1;
@@ -347,11 +347,11 @@ static double slack_of(const oracle *o, double expected, double added)
     return o->divides_first ? slack + ldexp(added, -bits) : slack;
 }
 
-/* Of one part of the elements, which lie every `stride` bytes. */
+/* One part of the elements, which lie every `stride` bytes. */
 static size_t floats_differ(const oracle *o, size_t first, size_t n, unsigned part, size_t stride,
                             const unsigned char *got)
 {
-    double expected[PIECE], by[PIECE], added[PIECE] = {0};
+    double expected[PIECE] = {0}, by[PIECE], added[PIECE] = {0};
     for (int rank = 0; rank < o->ranks; rank++) {
         double *to = rank ? by : expected, scale = o->op == WEFT_PREMUL_SUM ? oracle_scale(rank) : 1.0;
         float_operands(o, rank, first, n, part, to);

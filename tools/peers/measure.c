@@ -538,7 +538,10 @@ void measure(const struct peer *peer)
     static const struct {
         const char *name;
         void (*run)(const struct peer *peer);
-    } phases[] = {{"p2p", run_p2p}, {"collectives", run_collectives}, {"overlap", run_overlap}, {"hosts", run_hosts}};
+    } phases[] = {{"p2p", run_p2p},
+                  {"collectives", run_collectives},
+                  {"overlap", run_overlap},
+                  {"hosts", run_hosts}};
     /* A message window and, for the smallest blocks, an element a rank fit in any case. */
     size_t bytes = options.max_bytes + 4096;
     cell = (struct cell){.peer = peer};
