@@ -123,7 +123,9 @@ static void receive_member(weft__tcp_guest *guest)
     if (!link) return;
     weft__poller_remove(guest->tcp->poller, &guest->polled);
     free_place(guest);
-    weft__tcp_link_start(link, fd, &theirs);
+    if (weft__tcp_link_start(link, fd, &theirs)) return;
+    close(fd); /* the member tries again */
+    if (peer->state == WEFT__TCP_MENDING && !peer->dial) weft__tcp_dial_begin(peer, "its connection broke");
 }
 
 static weft__tcp_step tcp_accept_advance(weft__tcp_guest *guest)

@@ -112,9 +112,16 @@ static void close_attempt(weft__tcp_dial *dial)
     dial->polled.fd = -1;
 }
 
+static void put_off_no_more(weft__tcp_peer *peer)
+{
+    if (peer->put_off) peer->tcp->put_off--;
+    peer->put_off = false;
+}
+
 void weft__tcp_dial_end(weft__tcp_peer *peer)
 {
     weft__tcp_dial *dial = peer->dial;
+    put_off_no_more(peer);
     if (!dial) return;
     close_attempt(dial);
     weft__list_remove(&dial->link);
@@ -247,7 +254,9 @@ static void judged(weft__tcp_dial *dial)
         weft__poller_remove(peer->tcp->poller, &dial->polled);
         dial->polled.fd = -1;
         weft__tcp_keep_alive(fd, false);
-        weft__tcp_link_start(link, fd, &theirs);
+        if (weft__tcp_link_start(link, fd, &theirs)) return; /* this dial is no more */
+        close(fd);
+        pause_dial(dial, weft_last_error(), 0);
     } else if (verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
         close_attempt(dial);
         dial_to(dial, AWAITING);
@@ -378,7 +387,7 @@ static void attempt(weft__tcp_dial *dial)
     if (weft__poller_add(peer->tcp->poller, &dial->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         close(fd);
         dial->polled.fd = -1;
-        give_up(dial, weft_last_error(), 0);
+        pause_dial(dial, weft_last_error(), 0); /* it may pass as well */
         return;
     }
     dial_to(dial, GREETING);
@@ -392,6 +401,25 @@ static void attempt(weft__tcp_dial *dial)
                                                 : patience_ns());
 }
 
+/* Neither malloc nor the reserve has memory for it, which says nothing of that rank: so it is tried for as long as that lasts. */
+static void put_off(weft__tcp_peer *peer)
+{
+    WEFT__ASSERT(!peer->put_off && !peer->dial, peer->rank);
+    peer->put_off = true;
+    peer->tcp->put_off++;
+    weft__tcp_wake_at(peer->tcp, weft__now_ns() + PAUSE_MEND_MS * WEFT__MS);
+}
+
+static void begin_put_off(weft__tcp *tcp)
+{
+    for (int i = 0; i < tcp->world && tcp->put_off; i++) {
+        weft__tcp_peer *peer = &tcp->peer[i];
+        if (!peer->put_off) continue;
+        put_off_no_more(peer);
+        weft__tcp_dial_begin(peer, peer->state == WEFT__TCP_DIALLING ? NULL : "its connection was over");
+    }
+}
+
 void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why)
 {
     weft__tcp_dial *dial;
@@ -399,15 +427,16 @@ void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why)
         weft__tcp_lose(peer, "rank %d cannot be reached: it has no TCP address", peer->rank);
         return;
     }
+    WEFT__ASSERT(!peer->dial, peer->rank, peer->state);
+    if (peer->state == WEFT__TCP_IDLE) weft__tcp_peer_to(peer, WEFT__TCP_DIALLING);
     dial = weft__reserve_zeroed(sizeof *dial);
     if (!dial) {
-        lose(peer, "cannot be connected to", ENOMEM);
+        put_off(peer);
         return;
     }
     dial->polled = (weft__polled){.fd = -1, .ready = dial_ready};
     dial->peer = peer;
     peer->dial = dial;
-    if (!why) weft__tcp_peer_to(peer, WEFT__TCP_DIALLING);
     if (why) {
         dial->mend_until_ns = mend_until();
         snprintf(dial->broke, sizeof dial->broke, "%s", why);
@@ -431,6 +460,7 @@ static weft__tcp_dial *find_due(weft__tcp *tcp, int64_t now_ns)
 void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
 {
     weft__tcp_dial *dial;
+    begin_put_off(tcp);
     while ((dial = find_due(tcp, now_ns))) {
         if (dial->crossed_until_ns && now_ns >= dial->crossed_until_ns) {
             dial->crossed_until_ns = 0;

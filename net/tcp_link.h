@@ -76,6 +76,7 @@ typedef struct weft__tcp_peer {
     int lazy;                /* in `urgent`, behind the last write */
     weft__list lazies;       /* in tcp->lazies, while there are any */
     weft__tcp_dial *dial;
+    bool put_off; /* there was no memory for one: it is tried again */
     weft__tcp_link *link;
     weft__tcp_kept *kept; /* from the first connection on */
     weft__tcp_arriving in;
@@ -179,6 +180,7 @@ struct weft__tcp {
     weft__list up, telling;    /* of weft__tcp_link: a poll looks at these, and never through all peers */
     weft__list lazies;         /* of weft__tcp_peer */
     weft__list dials;          /* of weft__tcp_dial */
+    int put_off;               /* peers whose dial is */
     weft__rests rests;
     weft__list guests, free_guests;
     weft__tcp_guest guest[WEFT__TCP_GUESTS];
@@ -205,7 +207,8 @@ weft__tcp_step weft__tcp_step_read(int fd, void *bytes, size_t length, size_t *d
 weft__tcp_step weft__tcp_step_write(int fd, const void *bytes, size_t length, size_t *done);
 
 /* tcp_connect.c */
-/* why: a connection broke, and this is what with; NULL: there was none yet.  May end in weft__tcp_lose. */
+/* why: a connection broke, and this is what with; NULL: there was none yet.  May end in weft__tcp_lose.  Where there is no memory
+ * for it there is none at first. */
 void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why);
 void weft__tcp_dial_end(weft__tcp_peer *peer); /* closes and frees; safe without one */
 void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns);
@@ -227,8 +230,9 @@ void weft__tcp_accept_recheck(weft__tcp *tcp); /* and at its end */
 weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer); /* NULL: no memory */
 /* The keys that follow the verdict; nothing where the peer's wire is plain. */
 void weft__tcp_link_take_keys(weft__tcp_link *link, const weft__tcp_handshake *handshake);
-/* The peer is up on fd from now on; what is queued begins to flow, from where the other end stands. */
-void weft__tcp_link_start(weft__tcp_link *link, int fd, const weft__tcp_standing *theirs);
+/* The peer is up on fd from now on; what is queued begins to flow, from where the other end stands.  False, and the last error
+ * says why: fd cannot be watched.  The link is given up, fd is the caller's, and nothing has become of the peer. */
+bool weft__tcp_link_start(weft__tcp_link *link, int fd, const weft__tcp_standing *theirs);
 void weft__tcp_link_write(weft__tcp_link *link);
 void weft__tcp_link_read(weft__tcp_link *link);
 void weft__tcp_link_drop(weft__tcp_link *link); /* drains what is here, then closes */

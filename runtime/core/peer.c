@@ -506,7 +506,7 @@ void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
     if (!m->accusers) return; /* no memory: deadlines speak */
     m->accusers[by / 8] = (unsigned char)(m->accusers[by / 8] | 1u << by % 8);
     if (m->accused_ns) return;
-    snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
+    snprintf(m->suspicion, sizeof m->suspicion, "%.*s", (int)sizeof m->suspicion - 1, why);
     m->accused_ns = weft__now_ns() + (m->unheard && !m->heard_by_another ? 0 : ACCUSED_NS);
     weft__alarm_check(ctx, m->accused_ns);
 }

@@ -1,7 +1,13 @@
 /* No memory while frames go over TCP: what is taken back half written still arrives whole, what cannot be
- * begun fails by itself, and the peer stays. */
+ * begun fails by itself, and the peer stays.  It stays too where there is no memory for making its connection anew, or no room
+ * for one in the kernel's set of what is watched. */
+#include "reserve.h"
 #include "scarce.h"
+#include "tcp_link.h"
 #include "tcp_ranks.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 
 #define BIG  (256u * 1024)
 #define FULL 64 /* frames of BIG: more than two sockets hold */
@@ -110,11 +116,83 @@ static void test_begin(void **state)
     close_world();
 }
 
+/* ---- none of it says that a peer is gone ---- */
+
+static int adds, failing_add; /* to sets; the one that fails: 0, none does */
+
+/* In front of libc's. */
+int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+{
+    if (op == EPOLL_CTL_ADD && ++adds == failing_add) {
+        errno = ENOSPC; /* of /proc/sys/fs/epoll/max_user_watches */
+        return -1;
+    }
+    return (int)syscall(SYS_epoll_ctl, set, op, fd, event);
+}
+
+static void close_two(void)
+{
+    assert_string_equal(ranks[0].why, "");
+    assert_string_equal(ranks[1].why, "");
+    close_world();
+}
+
+/* A connection has four places there: at either end one while it is made, and one when it stands. */
+static void test_nothing_more_is_watched(void **state)
+{
+    (void)state;
+    for (int nth = 1; nth <= 4; nth++) {
+        packet *l;
+        open_world(2);
+        adds = 0;
+        failing_add = nth;
+        l = send_packet(0, 1, 1, 1, false);
+        UNTIL(ranks[1].arrived[0] == 1 || ranks[0].lost_times[1] || ranks[1].lost_times[0]);
+        assert_true(adds > nth);
+        failing_add = 0;
+        UNTIL(l->sent_times || ranks[0].lost_times[1] || ranks[1].lost_times[0]);
+        packet_free(l);
+        close_two();
+    }
+}
+
+/* The connection breaks while neither malloc nor the reserve has anything: it is made anew as soon as they have. */
+static void test_no_memory_for_another_connection(void **state)
+{
+    enum { PIECES_MOST = 256 };
+    void *pieces[PIECES_MOST];
+    weft__tcp_peer *peer;
+    packet *first, *second;
+    int n = 0;
+    (void)state;
+    open_world(2);
+    first = send_packet(0, 1, 1, 1, false);
+    UNTIL(ranks[1].arrived[0] == 1 && first->sent_times);
+    peer = &WEFT__OWNER(ranks[0].t, weft__tcp, transport)->peer[1];
+    scarce_begin(1, INT32_MAX);
+    while (n < PIECES_MOST && (pieces[n] = weft__reserve_get(1)) != NULL) n++;
+    shutdown(peer->link->polled.fd, SHUT_RDWR);
+    for (int i = 0; i < 1000 && peer->state == WEFT__TCP_UP; i++) turn(&ranks[0]);
+    assert_int_equal(peer->state, WEFT__TCP_MENDING);
+    assert_null(peer->dial);
+    scarce_end();
+    while (n > 0) weft__reserve_give(pieces[--n]);
+    second = send_packet(0, 1, 2, 1, false);
+    UNTIL(ranks[1].arrived[0] == 2 || ranks[0].lost_times[1] || ranks[1].lost_times[0]);
+    packet_free(first);
+    packet_free(second);
+    close_two();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_retract),
         cmocka_unit_test(test_begin),
+        cmocka_unit_test(test_nothing_more_is_watched),
+        cmocka_unit_test(test_no_memory_for_another_connection),
     };
+    setenv("WEFT_RECONNECT_MS", "2000", 1);
+    setenv("WEFT_LOG", "0", 1); /* each connection that stands again is told */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
