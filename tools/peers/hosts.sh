@@ -10,13 +10,13 @@ build=$1 out=$2 rounds=$3
 shift 3
 # shellcheck source=tools/peers/network.sh
 . "$src/network.sh"
-seconds=0.2 most=16777216 limit=120
+seconds=0.1 most=16777216 limit=120
 names=() mpiruns=()
 mkdir -p "$out"
 compile() { # COMPILER DRIVER NAME FLAGS
     local compiler=$1 driver=$2 name=$3
     shift 3
-    "$compiler" -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra "$src/$driver" "$src/measure.c" -o "$out/$name" "$@"
+    "$compiler" -std=c11 -O2 -Wall -Wextra "$src/$driver" "$src/measure.c" -o "$out/$name" "$@"
 }
 compile "${CC:-cc}" weft.c weft -I"$src/../../include" -L"$build/lib" -lweft -Wl,-rpath,"$build/lib"
 while [ $# -ge 3 ]; do
