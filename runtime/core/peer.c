@@ -511,36 +511,6 @@ void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
     weft__alarm_check(ctx, m->accused_ns);
 }
 
-/* This rank, which has only been told that it does not reach `by`, is presumed dead by that one, which cannot be taken back: one
- * of the two goes.  So it says the same of `by`, or that one would stand against nobody, and all of this host went for it. */
-static void presume_in_turn(weft_context *ctx, int by)
-{
-    weft__peer *m = &ctx->peers[by];
-    char why[sizeof m->why];
-    if (atomic_load(&m->gone) != WEFT__UNREACHABLE) return;
-    snprintf(why, sizeof why, "%s", m->why);
-    m->by_hearsay = false;
-    weft__peer_gone(ctx, by, WEFT__PRESUMED_DEAD, false, why);
-}
-
-void weft__peer_told_presumed(weft_context *ctx, int from, const weft__notice *notice)
-{
-    weft__notice passed = *notice;
-    WEFT__ASSERT(weft__holds_engine(ctx) && weft__by_agreement(ctx));
-    if (notice->subject == ctx->rank) {
-        presume_in_turn(ctx, notice->culprit);
-        return;
-    }
-    if (notice->knows) {
-        ctx->peers[notice->subject].passed_on = true;
-        passed.knows = 0;
-        passed.culprit = from;
-        if (!weft__is_gone(&ctx->peers[notice->subject]) && !weft__is_gone(&ctx->peers[from]))
-            weft__alarm_tell(ctx, notice->subject, &passed);
-    }
-    weft__peer_accused(ctx, notice->subject, from, notice->text);
-}
-
 bool weft__peer_is_accused(const weft_context *ctx, int rank)
 {
     return accusers_of(ctx, rank) > 0;

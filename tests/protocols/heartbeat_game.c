@@ -2,7 +2,7 @@
  *
  * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit, or of two
  * connections to one host the one is silent, which is made anew, or of a host that is heard elsewhere one rank is said to be
- * dead, which the others are not, or a host of two loses one of one; ranks are away meanwhile,
+ * dead, which the others are not; ranks are away meanwhile,
  * stopped or in a debugger, for up to seconds.  What must hold: a host that vanishes is presumed dead by all others in time, and
  * finds itself without them; and nobody ever is presumed dead otherwise, whoever is away.  Of a pair that a third host reaches
  * the two are unreachable for each other, once their connection could not be made again in time: the groups of both break at
@@ -10,8 +10,7 @@
  *
  * For some pairs the members of a group of both, or the two alone, shrink it when it has broken: all who get a group have the
  * same one, and of the two one goes at most; nobody goes where the one that has found the loss shrinks last, when the two
- * have met again.  Where a host of two has lost one of one the two go on, whoever has found it: so few others may be left that
- * they are no majority with the one. */
+ * have met again. */
 #include "chance.h"
 #include "engine.h"
 #include "executors.h"
@@ -49,12 +48,12 @@ typedef enum shrinking {
     SHRINKINGS
 } shrinking;
 
-typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, HEARSAY, UNEVEN, TROUBLES } trouble;
+typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, HEARSAY, TROUBLES } trouble;
 
 static struct {
     trouble what;
     int a,
-        b; /* the host that vanishes; or the pair; or who hears nothing of ranks 0 and 1, and who says that 0 is dead, if anybody */
+        b; /* the host that vanishes; or the pair; or who hears nothing of ranks 0 and 1, and who says that 0 is dead */
     bool said;
     bool one_way;
     healing heals;
@@ -68,20 +67,14 @@ static struct {
     bool was_away[RANKS_MOST]; /* since then: its limits have begun anew */
 } game;
 
-/* Ranks 0 and 1, and another one, do not reach each other. */
-static bool is_by_host(void)
-{
-    return game.what == HEARSAY || game.what == UNEVEN;
-}
-
 static void lose_ways(bool lost)
 {
     if (game.what == SILENT) return;
-    for (int i = 0; i < 2 && is_by_host(); i++) {
+    for (int i = 0; i < 2 && game.what == HEARSAY; i++) {
         wires_lose_way(game.a, i, lost);
         wires_lose_way(i, game.a, lost);
     }
-    if (is_by_host()) return;
+    if (game.what == HEARSAY) return;
     if (game.what == PAIR) {
         wires_lose_way(game.a, game.b, lost);
         if (!game.one_way) wires_lose_way(game.b, game.a, lost);
@@ -114,20 +107,12 @@ static bool is_of_pair(int rank)
     return rank == game.a || rank == game.b;
 }
 
-/* One of the host of two, and the one that does not reach it. */
-static bool is_uneven_pair(int rank, int other)
-{
-    return game.what == UNEVEN && ((rank < 2 && other == game.a) || (rank == game.a && other < 2));
-}
-
 static void check_gone(int rank, int other)
 {
     const int64_t since = weft__now_ns() - game.at_ns;
     const bool goes = game.shrinks != NOT_SHRUNK && (game.shrinks != FINDER_LAST || game.heals == NEVER);
     if (game.what == PAIR && goes && (is_of_pair(rank) || is_of_pair(other)) &&
         since >= RECONNECT_MS * WEFT__MS)
-        return;
-    if (game.what == UNEVEN && (rank == game.a || other == game.a) && since >= RECONNECT_MS * WEFT__MS)
         return;
     const bool between = (rank == game.a) != (other == game.a);
     if (game.what == VANISHES && between && since >= (LIMIT_MS * WEFT__MS) * 3 / 4) return;
@@ -143,7 +128,6 @@ static void check_unreachable(int rank, int other)
     if (game.what == PAIR && is_pair(rank, other) && game.heals != IN_TIME &&
         since >= RECONNECT_MS * WEFT__MS)
         return;
-    if (is_uneven_pair(rank, other) && since >= RECONNECT_MS * WEFT__MS) return;
     trace_blame("rank %d is unreachable from rank %d after %lld ms", other, rank,
                 (long long)(since / WEFT__MS));
 }
@@ -172,12 +156,10 @@ static void draw_game(void)
     if (game.what == PAIR && world.ranks < 3) game.what = VANISHES; /* nobody reaches both */
     if (game.what == SILENT && world.ranks < 3) game.what = NOTHING;
     if (game.what == HEARSAY && world.ranks < 6) game.what = NOTHING;
-    if (game.what == UNEVEN && world.ranks < 4) game.what = NOTHING;
     game.said = false;
     game.one_way = chance_one_in(2);
     game.heals = (healing)chance_below(HEALINGS);
     game.shrinks = game.what == PAIR ? (shrinking)chance_below(SHRINKINGS) : NOT_SHRUNK;
-    if (game.what == UNEVEN) game.shrinks = BY_ALL;
     if (game.shrinks != NOT_SHRUNK) game.b = (game.a + 1) % world.ranks; /* the one listens to the other */
     if (game.shrinks != NOT_SHRUNK && chance_one_in(2)) swap_pair();
     game.notices_lost = game.what == PAIR && game.heals == NEVER && chance_one_in(2);
@@ -206,8 +188,6 @@ static void make_groups(void)
         all[i] = i;
         if (i != game.b) others[n++] = i;
     }
-    for (int i = 0; i < world.ranks && game.what == UNEVEN; i++)
-        game.shrunk[i] = world_group(i, world_group_id(0), all, world.ranks);
     for (int i = 0; i < world.ranks && game.what == PAIR; i++) {
         game.both[i] = world_group(i, world_group_id(0), all, world.ranks);
         if (i != game.b) game.others[i] = world_group(i, world_group_id(1), others, n);
@@ -275,20 +255,6 @@ static void check_shrunk(void)
     if (game.heals == NEVER && of_pair > 1) trace_blame("two that do not reach each other are in one group");
 }
 
-static void check_uneven(void)
-{
-    const int first = 0;
-    for (int i = 0; i < world.ranks; i++) {
-        if (!game.reqs[i] || !weft_is_completed(game.reqs[i])) trace_blame("rank %d waits for ever", i);
-        if (has_made(i) != (i != game.a))
-            trace_blame("rank %d has %s group, though all but rank %d go on: %s", i, has_made(i) ? "a" : "no",
-                        game.a, game.reqs[i] ? weft_request_message(game.reqs[i]) : "it has not asked");
-        if (has_made(i) && has_made(first)) check_same(game.made[first], game.made[i]);
-        if (has_made(i) && game.made[i]->size != world.ranks - 1)
-            trace_blame("rank %d has a group of %d", i, game.made[i]->size);
-    }
-}
-
 static void release_all(void)
 {
     for (int i = 0; i < world.ranks; i++) weft_release(game.reqs[i]);
@@ -298,7 +264,7 @@ static void release_all(void)
 static void send_away(void)
 {
     int rank = chance_below(world.ranks);
-    if (game.what == PAIR || game.what == SILENT || is_by_host() || !chance_one_in(6)) return;
+    if (game.what == PAIR || game.what == SILENT || game.what == HEARSAY || !chance_one_in(6)) return;
     if (weft__now_ns() >= game.at_ns - 3000 * WEFT__MS) game.was_away[rank] = true;
     world_away(rank, (1 + chance_below(3000)) * WEFT__MS);
 }
@@ -366,7 +332,6 @@ static void check_end(void)
                         game.a, i);
     if (game.what == PAIR) check_pair(listen);
     if (game.what == PAIR) check_shrunk();
-    if (game.what == UNEVEN) check_uneven();
     if (game.what == SILENT && wires_is_silent(game.a, game.b))
         trace_blame("the connection of rank %d to rank %d has not been made anew", game.a, game.b);
 }
@@ -375,13 +340,11 @@ static void check_end(void)
 static void share_a_host(void)
 {
     const int b = chance_below(2);
-    game.a = game.what == HEARSAY  ? world.ranks - 1                          /* which watches rank 0 */
-             : game.what == UNEVEN ? (chance_one_in(2) ? 2 : world.ranks - 1) /* or rank 1 watches it */
-                                   : 2 + chance_below(world.ranks - 2);
+    game.a =
+        game.what == HEARSAY ? world.ranks - 1 : 2 + chance_below(world.ranks - 2); /* which watches rank 0 */
     game.b = b;
     wires_set_beside(1);
     for (int i = 0; i < world.ranks; i++) world_rank(i)->peers[1].first_on_host = 0;
-    if (game.what == UNEVEN) return;
     if (game.what == SILENT)
         wires_silence(game.a, b, 1 - b);
     else
@@ -409,7 +372,7 @@ void play_heartbeat(void)
         for (int k = 0; k < world.ranks; k++) world_rank(i)->peers[k].first_on_host = k;
     }
     draw_game();
-    if (game.what == SILENT || is_by_host()) share_a_host();
+    if (game.what == SILENT || game.what == HEARSAY) share_a_host();
     make_groups();
     until = game.at_ns + end_after_ms() * WEFT__MS;
     step();

@@ -253,57 +253,12 @@ static void test_told_that_it_is_unreachable(void **state)
     end();
 }
 
-static void make_unreachable(int rank, bool told)
-{
-    assert_true(weft__peer_unreachable(ctx, rank, told, "is unreachable"));
-    assert_int_equal(ctx->peers[rank].by_hearsay, told);
-    (void)lone_rank_take_queued(ctx);
-}
-
-/* The one that has found it shrinks a group: the one that was told is told that too, and says the same of the other one. */
-static void test_who_was_told_presumes_in_turn(void **state)
-{
-    const weft__notice notice = {.kind = WEFT__NOTICE_GONE,
-                                 .subject = LONE_ME,
-                                 .number = WEFT__PRESUMED_DEAD,
-                                 .culprit = 4};
-    (void)state;
-    begin();
-    weft__peer_told_presumed(ctx, 0, &notice);
-    assert_int_equal(atomic_load(&ctx->peers[4].gone), WEFT__LIVES); /* it is reached from here */
-    make_unreachable(4, true);
-    weft__peer_told_presumed(ctx, 0, &notice);
-    assert_int_equal(atomic_load(&ctx->peers[4].gone), WEFT__PRESUMED_DEAD);
-    assert_int_equal(lone_rank_take_queued(ctx), LONE_WORLD - 2); /* all others hear that */
-    end();
-}
-
-/* Rank 4 has found that it does not reach rank 0, presumes it dead, and asks this rank to tell it. */
-static void test_who_is_presumed_dead_is_told(void **state)
-{
-    weft__notice notice = {.kind = WEFT__NOTICE_GONE,
-                           .subject = 0,
-                           .number = WEFT__PRESUMED_DEAD,
-                           .text = "is unreachable"};
-    (void)state;
-    begin();
-    weft__peer_told_presumed(ctx, 2, &notice); /* reaches it, or does not ask for it */
-    assert_int_equal(lone_rank_take_queued(ctx), 0);
-    notice.knows = 1;
-    weft__peer_told_presumed(ctx, 4, &notice);
-    assert_int_equal(lone_rank_take_queued(ctx), 1);
-    assert_true(ctx->peers[0].passed_on);
-    end();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ends_are_passed_on),
         cmocka_unit_test(test_an_end_is_the_answer),
         cmocka_unit_test(test_told_that_it_is_unreachable),
-        cmocka_unit_test(test_who_was_told_presumes_in_turn),
-        cmocka_unit_test(test_who_is_presumed_dead_is_told),
         cmocka_unit_test(test_it_is_believed_later),
         cmocka_unit_test(test_who_is_presumed_dead_itself_is_not_believed),
         cmocka_unit_test(test_the_second_who_says_so_is_heard_too),
