@@ -294,14 +294,20 @@ static weft_status keep_in_touch(client *c, int64_t *until_ns)
 
 /* ---- waiting ---- */
 
+/* On the sockets that there are now: what was done before may have closed others. */
+static void wait_for_news(const client *c, bool leads, int64_t until_ns)
+{
+    zmq_pollitem_t items[3] = {{.socket = c->link.dealer, .events = ZMQ_POLLIN},
+                               {.socket = c->link.monitor, .events = ZMQ_POLLIN},
+                               {.fd = c->finder->fd, .events = ZMQ_POLLIN}};
+    zmq_poll(items, leads ? 3 : 2, weft__poll_ms(until_ns));
+}
+
 /* Waits for one kind of answer.  ERR_TIMEOUT comes without a sentence: the caller knows what it waited for. */
 static weft_status await(client *c, enum weft__rendezvous_kind wanted, int64_t deadline_ns, answer *a)
 {
     bool leads = c->server && c->finder->turn && wanted == WEFT__RENDEZVOUS_JOINED;
     for (;;) {
-        zmq_pollitem_t items[3] = {{.socket = c->link.dealer, .events = ZMQ_POLLIN},
-                                   {.socket = c->link.monitor, .events = ZMQ_POLLIN},
-                                   {.fd = c->finder->fd, .events = ZMQ_POLLIN}};
         int64_t until_ns = leads && c->finder->next_ns < deadline_ns ? c->finder->next_ns : deadline_ns;
         weft__link_news news = take_news(c);
         weft_status status = take_answer(c, wanted, a); /* one that came before the end counts more than it */
@@ -311,7 +317,7 @@ static weft_status await(client *c, enum weft__rendezvous_kind wanted, int64_t d
         if ((status = keep_in_touch(c, &until_ns))) return status;
         if (leads && (status = take_turn(c))) return status;
         if (weft__now_ns() >= deadline_ns) return WEFT_ERR_TIMEOUT;
-        zmq_poll(items, leads ? 3 : 2, weft__poll_ms(until_ns));
+        wait_for_news(c, leads, until_ns);
     }
 }
 
