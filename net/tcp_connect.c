@@ -415,7 +415,6 @@ static void begin_put_off(weft__tcp *tcp)
     for (int i = 0; i < tcp->world && tcp->put_off; i++) {
         weft__tcp_peer *peer = &tcp->peer[i];
         if (!peer->put_off) continue;
-        put_off_no_more(peer);
         weft__tcp_dial_begin(peer, peer->state == WEFT__TCP_DIALLING ? NULL : "its connection was over");
     }
 }
@@ -423,6 +422,7 @@ static void begin_put_off(weft__tcp *tcp)
 void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why)
 {
     weft__tcp_dial *dial;
+    put_off_no_more(peer); /* a guest that came meanwhile may have gone again before the alarm */
     if ((peer->address.family != 4 && peer->address.family != 6) || !peer->address.port) {
         weft__tcp_lose(peer, "rank %d cannot be reached: it has no TCP address", peer->rank);
         return;
