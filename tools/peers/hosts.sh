@@ -6,7 +6,7 @@
 # OUT/rows.csv has every cell of every round; what is printed is hosts.py's.
 set -eu
 src=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=$1 out=$2 rounds=$3
+build=$(realpath "$1") out=$(realpath -m "$2") rounds=$3
 shift 3
 # shellcheck source=tools/peers/network.sh
 . "$src/network.sh"
@@ -26,6 +26,7 @@ while [ $# -ge 3 ]; do
 done
 trap network_remove EXIT
 network_make "$out"
+rm -f "$out/secret"
 (umask 077 && head -c 32 /dev/urandom | base64 >"$out/secret")
 subnet=${network_address_a%.*}.0/24
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -51,9 +52,19 @@ run_mpi() { # NAME MPIRUN ROUND
         --bind-to none --map-by slot -n 8 $out/$1 $1 hosts $3 $seconds $most"
 }
 
+run() { # WHICH: 0 is Weft, then the MPIs; ROUND
+    if [ "$1" = 0 ]; then
+        run_weft "$2"
+    else
+        run_mpi "${names[$1 - 1]}" "${mpiruns[$1 - 1]}" "$2"
+    fi >>"$out/rows.csv" 2>>"$out/log.txt" && return
+    echo "round $2 has failed: see $out/log.txt" >&2
+    exit 1
+}
+
 : >"$out/rows.csv"
-for ((round = 1; round <= rounds; round++)); do
-    run_weft $round >>"$out/rows.csv"
-    for i in "${!names[@]}"; do run_mpi "${names[i]}" "${mpiruns[i]}" $round >>"$out/rows.csv" 2>>"$out/log.txt"; done
+: >"$out/log.txt"
+for ((round = 1; round <= rounds; round++)); do # another one begins each time
+    for ((i = 0; i <= ${#names[@]}; i++)); do run $(((round + i) % (${#names[@]} + 1))) $round; done
 done
 python3 "$src/hosts.py" "$out/rows.csv"
