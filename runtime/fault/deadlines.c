@@ -108,7 +108,8 @@ void weft__deadlines_check(weft_context *ctx)
             }
         }
     }
-    if (!weft__mpsc_empty(&ctx->retired)) weft__groups_retire(ctx); /* what was put off may have held them last */
+    if (!weft__mpsc_empty(&ctx->retired))
+        weft__groups_retire(ctx); /* what was put off may have held them last */
     weft__engine_drop(ctx);
     look_again_by(ctx, next);
 }
