@@ -121,13 +121,13 @@ static void test_begin(void **state)
 static int adds, failing_add; /* to sets; the one that fails: 0, none does */
 
 /* In front of libc's. */
-int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
     if (op == EPOLL_CTL_ADD && ++adds == failing_add) {
         errno = ENOSPC; /* of /proc/sys/fs/epoll/max_user_watches */
         return -1;
     }
-    return (int)syscall(SYS_epoll_ctl, set, op, fd, event);
+    return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
 }
 
 static void close_two(void)
