@@ -61,7 +61,7 @@ static void stop_driving(weft_context *ctx, bool holds_engine)
     int before = (int)atomic_fetch_sub(&ctx->drivers, 1); /* before it looks for what others left to it */
     WEFT__ASSERT(before > 0, before);
     if (WEFT__UNLIKELY(ctx->callers_serve) && before == 1 && atomic_load(&ctx->device_pending))
-        weft__engine_rouse(ctx); /* nobody else serves, and naps may be long */
+        weft__engine_nudge(ctx); /* nobody else serves */
     if (!holds_engine && atomic_load_explicit(&ctx->rest, memory_order_relaxed) == WEFT__SLEEP) {
         weft__engine_take(ctx);
         weft__engine_drop(ctx);

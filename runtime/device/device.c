@@ -383,7 +383,6 @@ void weft__device_hand(weft__device *first)
     weft_context *ctx = first->req->ctx;
     weft__module *module = first->module;
     weft_backend_work **at = NULL;
-    bool waits;
     WEFT__ASSERT(weft__holds_engine(ctx));
     for (weft__device *d = first; d; d = d->next) {
         weft_request *req = d->req;
@@ -412,12 +411,10 @@ void weft__device_hand(weft__device *first)
         weft__program_handed(first);
     }
     weft__mpsc_push(&module->work, &first->req->node);
-    /* Who stops waiting counts itself out, then looks for works, which were counted. */
-    waits = atomic_load(&ctx->drivers) != 0;
-    if (waits && ctx->callers_serve) return;
-    if (waits || ctx->callers_serve)
-        weft__engine_rouse(ctx); /* somebody waits, or naps may be long */
-    else
+    if (atomic_load(
+            &ctx->drivers)) { /* who stops waiting counts itself out, then looks for works, which were counted */
+        if (!ctx->callers_serve) weft__engine_rouse(ctx); /* somebody waits: no time for naps */
+    } else
         weft__engine_nudge(ctx);
 }
 
