@@ -84,12 +84,14 @@ int weft__pacing_after_sleep(weft__pacing *pacing, int64_t slept_ns)
 
 /* ---- the progress thread ---- */
 
-void weft__resting_open(weft__resting *resting, bool alone, int64_t now_ns)
+void weft__resting_open(weft__resting *resting, weft__takes takes, int64_t now_ns)
 {
+    static const int64_t least_us[] = {WEFT__NAP_LEAST_US, WEFT__NAP_LEAST_US, WEFT__DEVICE_NAP_LEAST_US};
+    static const int64_t most_us[] = {WEFT__NAP_MOST_US, WEFT__NAP_REST_MOST_US, WEFT__DEVICE_NAP_MOST_US};
     *resting = (weft__resting){.last_ns = now_ns,
-                               .least_us = alone ? WEFT__DEVICE_NAP_LEAST_US : WEFT__NAP_LEAST_US,
-                               .most_us = alone ? WEFT__DEVICE_NAP_MOST_US : WEFT__NAP_MOST_US};
-    resting->nap_us = resting->least_us;
+                               .least_us = least_us[takes],
+                               .most_us = most_us[takes],
+                               .nap_us = least_us[takes]};
 }
 
 /* Between two polls of what runs on the device: the longer it runs, the longer, and always a small part of

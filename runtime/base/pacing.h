@@ -148,6 +148,7 @@ static inline bool weft__pacing_yields_after_send(uint32_t unanswered)
 #define WEFT__IDLE_PASSES         16 /* passes that find nothing before it rests */
 #define WEFT__NAP_LEAST_US        250
 #define WEFT__NAP_MOST_US         4000
+#define WEFT__NAP_REST_MOST_US    1000           /* of a work of a module that nobody waits for */
 #define WEFT__NAP_SPAN_NS         (8 * WEFT__MS) /* without any activity for so long it goes to sleep */
 #define WEFT__DEVICE_SPIN_NS      (WEFT__MS / 20) /* what runs on a device is polled without rest for so long */
 #define WEFT__DEVICE_NAP_LEAST_US 20
@@ -177,8 +178,13 @@ typedef struct weft__rest_next {
     int64_t nap_us;
 } weft__rest_next;
 
-/* alone: nobody else takes what is for a device. */
-void weft__resting_open(weft__resting *resting, bool alone, int64_t now_ns);
+/* Who takes what modules have, and so how long a nap may be. */
+typedef enum weft__takes {
+    WEFT__TAKES_NONE,  /* there is no module */
+    WEFT__TAKES_REST,  /* callers who wait do, and the thread what nobody waits for */
+    WEFT__TAKES_ALONE, /* the thread alone */
+} weft__takes;
+void weft__resting_open(weft__resting *resting, weft__takes takes, int64_t now_ns);
 
 static inline void weft__resting_found(weft__resting *resting)
 {

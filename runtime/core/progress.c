@@ -277,7 +277,11 @@ static void *progress_main(void *arg)
     weft__thread_number = WEFT__KEEPS_NOTHING; /* the engine is for those who call */
     pthread_setname_np(pthread_self(), "weft-progress");
     weft__affinity_open(&s->affinity, WEFT__AFFINITY_LOAD);
-    weft__resting_open(&resting, ctx->module_count > 0 && !ctx->callers_serve, weft__now_ns());
+    weft__resting_open(&resting,
+                       !ctx->module_count   ? WEFT__TAKES_NONE
+                       : ctx->callers_serve ? WEFT__TAKES_REST
+                                            : WEFT__TAKES_ALONE,
+                       weft__now_ns());
     s->active = atomic_load(&ctx->active);
     s->driven = atomic_load(&ctx->driven);
 

@@ -276,7 +276,7 @@ static void rests_after_16_polls_in_vain(void **state)
     weft__pacing alone = pacing_of(1, 2), crowded = pacing_of(3, 2);
     weft__resting resting;
     (void)state;
-    weft__resting_open(&resting, false, 0);
+    weft__resting_open(&resting, WEFT__TAKES_NONE, 0);
     for (int i = 1; i < 16; i++) assert_false(weft__resting_is_due(&resting, &alone, false));
     assert_true(weft__resting_is_due(&resting, &alone, false));
     for (int i = 1; i < 16; i++) assert_false(weft__resting_is_due(&resting, &alone, false));
@@ -302,7 +302,7 @@ static void naps_grow_and_then_it_sleeps(void **state)
     weft__resting_sight quiet = {0};
     int64_t now = WEFT__MS;
     (void)state;
-    weft__resting_open(&resting, false, now);
+    weft__resting_open(&resting, WEFT__TAKES_NONE, now);
     for (int i = 0; i < 5; i++) {
         expect_next(&resting, &pacing, quiet, now, WEFT__PACE_NAP, naps[i]);
         now += naps[i] * WEFT__US;
@@ -315,13 +315,24 @@ static void naps_grow_and_then_it_sleeps(void **state)
     expect_next(&resting, &pacing, quiet, now + 2, WEFT__PACE_NAP, naps[0]);
 }
 
+static void naps_stay_shorter_where_works_may_be_left_to_it(void **state)
+{
+    static const int64_t naps[] = {250, 500, 1000, 1000};
+    weft__pacing pacing = pacing_of(1, 2);
+    weft__resting resting;
+    (void)state;
+    weft__resting_open(&resting, WEFT__TAKES_REST, 0);
+    for (int i = 0; i < 4; i++)
+        expect_next(&resting, &pacing, (weft__resting_sight){0}, i, WEFT__PACE_NAP, naps[i]);
+}
+
 static void naps_are_short_again_after_work_of_its_own(void **state)
 {
     weft__pacing pacing = pacing_of(1, 2);
     weft__resting resting;
     weft__resting_sight by_callers = {.others_worked = true, .callers_drive = true}, own = {0};
     (void)state;
-    weft__resting_open(&resting, false, 0);
+    weft__resting_open(&resting, WEFT__TAKES_NONE, 0);
     for (int i = 0; i < 9; i++) weft__resting_next(&resting, &pacing, &by_callers, 0);
     expect_next(&resting, &pacing, by_callers, 0, WEFT__PACE_NAP, 4000);
     weft__resting_found(&resting); /* beside callers that drive: half */
@@ -338,7 +349,7 @@ static void sleeps_where_somebody_sleeps_or_sockets_wake(void **state)
     weft__resting resting;
     weft__resting_sight sight = {.callers_sleep = true};
     (void)state;
-    weft__resting_open(&resting, false, 0);
+    weft__resting_open(&resting, WEFT__TAKES_NONE, 0);
     expect_next(&resting, &pacing, sight, 0, WEFT__PACE_SLEEP, 0);
     sight = (weft__resting_sight){.sockets_wake = true};
     expect_next(&resting, &pacing, sight, 0, WEFT__PACE_SLEEP, 0);
@@ -352,7 +363,7 @@ static void polls_at_a_device_the_less_the_longer_it_runs(void **state)
     weft__resting resting;
     weft__resting_sight sight = {.device_pending = true};
     (void)state;
-    weft__resting_open(&resting, true, 0);
+    weft__resting_open(&resting, WEFT__TAKES_ALONE, 0);
     expect_next(&resting, &alone, sight, 49999, WEFT__PACE_POLL, 0);
     expect_next(&resting, &crowded, sight, 49999, WEFT__PACE_NAP, 20);
     expect_next(&resting, &alone, sight, 50000, WEFT__PACE_NAP, 20);
@@ -453,6 +464,7 @@ int main(void)
                                        cmocka_unit_test(a_send_that_answers_many_yields),
                                        cmocka_unit_test(rests_after_16_polls_in_vain),
                                        cmocka_unit_test(naps_grow_and_then_it_sleeps),
+                                       cmocka_unit_test(naps_stay_shorter_where_works_may_be_left_to_it),
                                        cmocka_unit_test(naps_are_short_again_after_work_of_its_own),
                                        cmocka_unit_test(sleeps_where_somebody_sleeps_or_sockets_wake),
                                        cmocka_unit_test(polls_at_a_device_the_less_the_longer_it_runs),
