@@ -114,10 +114,11 @@ static void put_number(uint8_t *bytes, size_t length)
                                        4,         7,          64,         255,
                                        1024,      0x7fffffff, 0x80000000, UINT32_MAX,
                                        INT64_MAX, 1ull << 63, UINT64_MAX, UINT64_MAX - 63};
-    const size_t width = (size_t)1 << random32() % 4;
+    const unsigned shift = random32() % 4;
+    const size_t width = (size_t)1 << shift;
     const uint64_t number = numbers[random32() % (sizeof numbers / sizeof numbers[0])];
     if (length < width) return;
-    memcpy(bytes + random32() % (length - width + 1) / width * width, &number, width);
+    memcpy(bytes + (random32() % (length - width + 1) >> shift << shift), &number, width);
 }
 
 /* Takes a piece out, or puts one of another seed in. */

@@ -311,6 +311,7 @@ static void deliver_up(int number)
 static void deliver_down(int number)
 {
     frame *f = take_first(&ways[number].down);
+    if (!f) return;
     for (int i = 0; i < client_count; i++) {
         zmq_msg_t msg;
         if (clients[i].dead) continue;
