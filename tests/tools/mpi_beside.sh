@@ -34,6 +34,7 @@ said() {
     done
     said 'one at a time' $mpirun 3 "$out/alone" serialized
     WEFT_DRAIN_MS=0 said 'ended later' $mpirun 2 "$out/alone" left
+    said 'failed once' $mpirun 3 "$out/alone" failing
     UCX_SYSV_FIFO_SIZE=2 UCX_POSIX_FIFO_SIZE=2 UCX_RNDV_THRESH=1024 said 'nothing owed' $mpirun 4 "$out/owed"
     said 'MPI has MPI_THREAD_FUNNELED here, and Weft calls it from threads of its own: expected MPI_THREAD_SERIALIZED at least' \
         $mpirun 2 "$out/alone" funneled

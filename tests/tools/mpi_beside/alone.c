@@ -2,7 +2,7 @@
  * argument: serialized, where the module works and no two threads are inside MPI at a time, or funneled, single, where
  * it cannot be had.  The functions of MPI that the module calls are found here first, and count who is inside, and what
  * is made and given back.  Arguments: LEVEL [GROUPS, as many for each of the threads]; or left: one of MPI's requests does
- * not end while Weft's is waited for. */
+ * not end while Weft's is waited for; or failing: MPI_Test fails once, on one rank. */
 #include <dirent.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -26,6 +26,7 @@ static int given = MPI_THREAD_SERIALIZED;
 static _Atomic int inside;
 static _Atomic long calls, communicators, requests, own; /* own: the module's, of no communication */
 static _Atomic bool holds; /* the sum that is begun next does not end until this is not set any more */
+static _Atomic bool fails; /* the next MPI_Test of a sum does, which ends that */
 static MPI_Request held = MPI_REQUEST_NULL;
 static MPI_Request endless = MPI_REQUEST_NULL;
 
@@ -85,6 +86,11 @@ SHOWN int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
     if (atomic_load(&holds) && there && *request == held) {
         *done = 0;
         return leave(MPI_SUCCESS);
+    }
+    if (there && atomic_exchange(&fails, false)) { /* the other ranks' end well */
+        PMPI_Wait(request, status);
+        atomic_fetch_sub(&requests, 1);
+        return leave(MPI_ERR_OTHER);
     }
     error = PMPI_Test(request, done, status);
     if (there && *done) atomic_fetch_sub(&requests, 1);
@@ -204,19 +210,49 @@ static void use_all(void)
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
 }
 
+static weft_group *all_of(weft_group *world)
+{
+    weft_group *group = NULL;
+    int members[64];
+    for (int i = 0; i < weft_group_size(world); i++) members[i] = i;
+    CHECK(weft_new_group(world, members, weft_group_size(world), NULL, &group, NULL) == WEFT_OK);
+    return group;
+}
+
+/* MPI's error is the operation's, with MPI's own words for it, and ends its group on all ranks, and no other. */
+static void fail_once(void)
+{
+    weft_group *world = weft_world(ctx), *other = all_of(world);
+    const bool mine = weft_group_rank(world) == 0;
+    char words[MPI_MAX_ERROR_STRING] = "";
+    int32_t in = 1, out = 0;
+    int length;
+    use_group(world);
+    use_group(other);
+    PMPI_Error_string(MPI_ERR_OTHER, words, &length);
+    atomic_store(&fails, mine);
+    if (mine) {
+        CHECK(weft_all_reduce(world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL) == WEFT_ERR_SYSTEM);
+        CHECK(strstr(weft_last_error(), "MPI_Test: ") && strstr(weft_last_error(), words));
+    } else { /* all is well with it here, and then the group is heard to be broken */
+        CHECK(weft_all_reduce(world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL) != WEFT_ERR_TIMEOUT);
+    }
+    CHECK(weft_all_reduce(world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL) == WEFT_ERR_BROKEN);
+    CHECK(!atomic_load(&fails));
+    use_group(other);
+    weft_group_free(other);
+}
+
 /* Its time is up, and MPI has it still: that is the group's end and nobody else's, and so is MPI's own end of it. */
 static void leave_one_behind(void)
 {
     enum { TIME_MS = 300, LATE_MS = 10000 };
-    weft_group *world = weft_world(ctx), *other = NULL;
+    weft_group *world = weft_world(ctx), *other = all_of(world);
     const weft_call call = {.timeout_ms = TIME_MS};
     const struct timespec pause = {0, 1000000};
     weft_request *req = NULL;
     weft_request_info info = {0};
     static int32_t in = 1, out;
-    int members[64];
-    for (int i = 0; i < weft_group_size(world); i++) members[i] = i;
-    CHECK(weft_new_group(world, members, weft_group_size(world), NULL, &other, NULL) == WEFT_OK);
     use_group(world);
     use_group(other);
     atomic_store(&holds, true);
@@ -237,8 +273,8 @@ static void leave_one_behind(void)
 int main(int argc, char **argv)
 {
     weft_config config = WEFT_CONFIG_INIT;
-    bool leaves = argc > 1 && !strcmp(argv[1], "left");
-    bool refused = argc > 1 && strcmp(argv[1], "serialized") && !leaves;
+    bool leaves = argc > 1 && !strcmp(argv[1], "left"), failing = argc > 1 && !strcmp(argv[1], "failing");
+    bool refused = argc > 1 && strcmp(argv[1], "serialized") && !leaves && !failing;
     int most = argc > 2 ? atoi(argv[2]) : groups, descriptors;
     if (refused) given = strcmp(argv[1], "single") ? MPI_THREAD_FUNNELED : MPI_THREAD_SINGLE;
     config.backends = "mpi";
@@ -249,11 +285,11 @@ int main(int argc, char **argv)
     }
     CHECK(weft_init(&config, &ctx) == WEFT_OK);
     CHECK(!strcmp(weft_backends(ctx), "host,mpi"));
-    if (leaves) {
-        leave_one_behind();
+    if (leaves || failing) {
+        leaves ? leave_one_behind() : fail_once();
         CHECK(weft_finalize(ctx, WEFT_FOREVER) == WEFT_OK);
         CHECK(atomic_load(&communicators) == 0);
-        puts("ended later");
+        puts(leaves ? "ended later" : "failed once");
         return 0;
     }
     use_all();
