@@ -310,6 +310,8 @@ static void run_cell(const char *op, size_t bytes, struct measure_unit unit)
         samples = samples < SAMPLES_MIN ? SAMPLES_MIN : samples;
     }
     if (bunch > BUNCH_MAX) bunch = BUNCH_MAX;
+    if (!in_place())
+        memset(output, 0, measure_max_bytes()); /* what is checked, the measured ones have written */
     for (int i = 0; i < samples; i++) v[i] = sample(bunch);
     if (!cell.once && !in_place()) check();
     if (in_place()) checked_once();
