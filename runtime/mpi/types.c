@@ -48,7 +48,7 @@ MPI_Datatype weft__mpi_type(weft_dtype dtype, bool reduced)
     case WEFT_FLOAT64: return MPI_DOUBLE;
     case WEFT_COMPLEX64: return MPI_C_FLOAT_COMPLEX;
     case WEFT_COMPLEX128: return MPI_C_DOUBLE_COMPLEX;
-    default: return MPI_UINT8_T; /* bool too: it is 0 or 1 */
+    default: return MPI_UINT8_T; /* bool too */
     }
 }
 
@@ -93,6 +93,10 @@ INTEGERS(int64, int64_t, uint64_t)
 INTEGERS(uint64, uint64_t, uint64_t)
 FLOATS(float32, float)
 FLOATS(float64, double)
+/* Any byte but 0 is true, and what is written is 0 or 1, as by the library's own (ops/reduce_kernels.h). */
+REDUCTION(and_bool, uint8_t, a &&b)
+REDUCTION(or_bool, uint8_t, a || b)
+REDUCTION(xor_bool, uint8_t, !a != !b)
 
 #define ORDERED(name) [WEFT_PROD] = prod_##name, [WEFT_MIN] = min_##name, [WEFT_MAX] = max_##name
 #define BITWISE(name) [WEFT_BAND] = band_##name, [WEFT_BOR] = bor_##name, [WEFT_BXOR] = bxor_##name
@@ -108,7 +112,11 @@ static MPI_User_function *const functions[TYPES][REDUCTIONS] = {
     [WEFT_UINT64] = {ORDERED(uint64), BITWISE(uint64)},
     [WEFT_FLOAT32] = {ORDERED(float32)},
     [WEFT_FLOAT64] = {ORDERED(float64)},
-    [WEFT_BOOL] = {[WEFT_MIN] = min_uint8, [WEFT_MAX] = max_uint8, BITWISE(uint8)}, /* 0 or 1 */
+    [WEFT_BOOL] = {[WEFT_MIN] = and_bool,
+                   [WEFT_MAX] = or_bool,
+                   [WEFT_BAND] = and_bool,
+                   [WEFT_BOR] = or_bool,
+                   [WEFT_BXOR] = xor_bool},
 };
 
 /* An average of floats is a sum, to be divided when it is there. */

@@ -210,6 +210,27 @@ static void use_all(void)
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
 }
 
+/* Bytes that are true in different ways. */
+static void reduce_bools(void)
+{
+    static const weft_op ops[] = {WEFT_MIN, WEFT_MAX, WEFT_BAND, WEFT_BOR, WEFT_BXOR};
+    weft_group *world = weft_world(ctx);
+    const int rank = weft_group_rank(world), size = weft_group_size(world);
+    const uint8_t in[] = {(uint8_t)(1 << rank), rank ? 4 : 0, 0};
+    const uint8_t odd = size % 2, but_one = (size - 1) % 2;
+    const uint8_t expected[][3] = {{1, 0, 0}, {1, 1, 0}, {1, 0, 0}, {1, 1, 0}, {odd, but_one, 0}};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        weft_request *req = NULL;
+        weft_request_info info = {0};
+        uint8_t out[sizeof in] = {7, 7, 7};
+        CHECK(weft_all_reduce(world, in, out, sizeof in, WEFT_BOOL, ops[i], NULL, &req) == WEFT_OK);
+        CHECK(weft_wait(req, 60000) == WEFT_OK && !memcmp(out, expected[i], sizeof in));
+        weft_request_get_info(req, &info);
+        CHECK(!strcmp(info.algorithm, "mpi"));
+        weft_release(req);
+    }
+}
+
 static weft_group *all_of(weft_group *world)
 {
     weft_group *group = NULL;
@@ -292,6 +313,7 @@ int main(int argc, char **argv)
         puts(leaves ? "ended later" : "failed once");
         return 0;
     }
+    reduce_bools();
     use_all();
     descriptors = open_descriptors(); /* MPI opens some when they are first needed */
     groups = most;
