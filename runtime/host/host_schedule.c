@@ -3,7 +3,8 @@
  * Steps whose predecessors are done stand in a queue; messages are issued from it at once, copies and
  * reductions of more than a chunk are worked off chunk by chunk in later passes.  A group keeps the schedules
  * it has run, and their records, for the next operation of the same shape; of the room that these need beside the
- * program's buffers no more than IDLE_TMP_BYTES, or what the last one needed.
+ * program's buffers no more than IDLE_TMP_BYTES, or what the last KEPT_RUNS needed: programs have two that take turns, as the
+ * all_gather and the reduce_scatter of a training step.
  *
  * Failing: the first error of a step breaks the group; stopping takes back every message, after which nothing
  * touches a buffer. */
@@ -22,6 +23,7 @@
 #define CHUNK_BYTES     ((size_t)256 * 1024)
 #define HUGE_PAGE_BYTES ((size_t)2 * 1024 * 1024)
 #define IDLE_TMP_BYTES  ((size_t)64 * 1024 * 1024)
+#define KEPT_RUNS       2
 
 typedef struct weft__run weft__run;
 
@@ -209,14 +211,18 @@ static weft__run *take_run(weft_request *req, weft__signature signature)
     return run;
 }
 
-/* The one with TMP whose plan nobody has used for longest, but for `last`. */
+/* The one with TMP whose plan nobody has used for longest, but for `last`; NULL where KEPT_RUNS or fewer have any. */
 static weft__run *longest_idle(const weft_group *group, const weft__run *last)
 {
     weft__run *longest = NULL;
+    int n = 0;
     for (int i = 0; i < group->plan_count; i++)
-        for (weft__run *run = group->plans[i].idle; run; run = run->next)
-            if (run->tmp && run != last && (!longest || run->plan->used < longest->plan->used)) longest = run;
-    return longest;
+        for (weft__run *run = group->plans[i].idle; run; run = run->next) {
+            if (!run->tmp) continue;
+            n++;
+            if (run != last && (!longest || run->plan->used < longest->plan->used)) longest = run;
+        }
+    return n > KEPT_RUNS ? longest : NULL;
 }
 
 static void keep_tmp(weft__run *run)
