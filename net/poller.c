@@ -53,14 +53,29 @@ weft_status weft__poller_add(weft__poller *set, weft__polled *w, uint32_t events
     return WEFT_OK;
 }
 
-void weft__poller_remove(weft__poller *set, weft__polled *w)
+static void skip_fetched(const weft__poller *set, const weft__polled *w)
 {
     struct weft__poller_batch *batch = set->batch;
-
-    weft__descriptor_disown(w->fd);
-    epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
     for (int i = batch ? batch->at + 1 : 0; batch && i < batch->n; i++)
         if (batch->events[i].data.ptr == w) batch->events[i].data.ptr = NULL;
+}
+
+void weft__poller_remove(weft__poller *set, weft__polled *w)
+{
+    weft__descriptor_disown(w->fd);
+    epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+    skip_fetched(set, w);
+}
+
+/* What is ready by then makes an edge, as where it is added. */
+void weft__poller_hand_on(weft__poller *set, weft__polled *from, weft__polled *to, uint32_t events)
+{
+    struct epoll_event event = {.events = events | EPOLLET, .data = {.ptr = to}};
+    const int fd = from->fd, failed = epoll_ctl(set->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+    WEFT__ASSERT(!failed, fd, errno);
+    skip_fetched(set, from);
+    from->fd = -1;
+    to->fd = fd;
 }
 
 int weft__poller_poll(weft__poller *set)

@@ -28,5 +28,7 @@ void weft__poller_close(weft__poller *set);
 weft_status weft__poller_add(weft__poller *set, weft__polled *w, uint32_t events); /* EPOLLET is added */
 void weft__poller_remove(weft__poller *set, weft__polled *w); /* safe from inside ready, also of another one:
                                                                 events already fetched for it are skipped */
+/* The descriptor of `from` is watched for `to` from now on, which needs no room that might not be there. */
+void weft__poller_hand_on(weft__poller *set, weft__polled *from, weft__polled *to, uint32_t events);
 int weft__poller_poll(weft__poller *set); /* calls ready; returns how many were.  Not from inside ready */
 #endif

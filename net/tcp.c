@@ -143,6 +143,11 @@ static void tcp_begin_anew(weft__transport *t, int rank)
     weft__tcp_dial_begin(peer, "it was unreachable for a while");
 }
 
+static const char *tcp_want(const weft__transport *t, int rank)
+{
+    return weft__tcp_dial_want(peer_of(tcp_of(t), rank));
+}
+
 static uint32_t tcp_course(const weft__transport *t, int rank)
 {
     return peer_of(tcp_of(t), rank)->course;
@@ -348,6 +353,7 @@ static void tcp_close(weft__transport *t)
 {
     weft__tcp *tcp = tcp_of(t);
     close_polled(tcp, &tcp->listener);
+    if (tcp->held_fd >= 0) close(tcp->held_fd);
     close_polled(tcp, &tcp->alarm);
     while (!weft__list_empty(&tcp->guests))
         weft__tcp_guest_end(WEFT__LIST_ENTRY(tcp->guests.next, weft__tcp_guest, link));
@@ -394,6 +400,12 @@ void weft__tcp_address_text(const weft__tcp_address *address, char text[WEFT__TC
     char host[INET6_ADDRSTRLEN] = "no address";
     inet_ntop(address->family == 6 ? AF_INET6 : AF_INET, address->bytes, host, sizeof host);
     snprintf(text, WEFT__TCP_TEXT, address->family == 6 ? "[%s]:%u" : "%s:%u", host, (unsigned)address->port);
+}
+
+bool weft__tcp_is_own_want(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
+           error == EADDRNOTAVAIL || error == EAGAIN;
 }
 
 /* Failing to set one costs speed or a late notice, not correctness; sockets of other families have none. */
@@ -564,6 +576,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
                                           .drop_living = tcp_drop_living,
                                           .begin_anew = tcp_begin_anew,
                                           .course = tcp_course,
+                                          .want = tcp_want,
                                           .close = tcp_close,
                                           .hearing = &weft__tcp_hearing};
     size_t bytes = sizeof(weft__tcp) + (size_t)world * sizeof(weft__tcp_peer);
@@ -582,6 +595,7 @@ weft_status weft__tcp_open(int me, int world, const weft__tcp_address *peers, in
     tcp->keys = keys;
     tcp->poller = poller;
     tcp->accept_at_ns = tcp->alarm_at_ns = WEFT__NEVER;
+    tcp->held_fd = -1;
     tcp->listener = (weft__polled){.fd = listen_fd, .ready = listener_ready};
     tcp_init(tcp, peers);
 

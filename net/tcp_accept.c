@@ -119,13 +119,10 @@ static void receive_member(weft__tcp_guest *guest)
     weft__tcp_peer *peer = &guest->tcp->peer[guest->hello.hello.from];
     weft__tcp_link *link = take_member(guest, peer);
     const weft__tcp_standing theirs = guest->standing;
-    const int fd = guest->polled.fd;
     if (!link) return;
-    weft__poller_remove(guest->tcp->poller, &guest->polled);
+    weft__tcp_link_take_over(link, &guest->polled);
     free_place(guest);
-    if (weft__tcp_link_start(link, fd, &theirs)) return;
-    close(fd); /* the member tries again */
-    if (peer->state == WEFT__TCP_MENDING && !peer->dial) weft__tcp_dial_begin(peer, "its connection broke");
+    weft__tcp_link_start(link, &theirs);
 }
 
 static weft__tcp_step tcp_accept_advance(weft__tcp_guest *guest)
@@ -201,6 +198,33 @@ static void guest_ready(weft__polled *w, uint32_t events)
     weft__tcp_guest_end(guest);
 }
 
+static void accept_later(weft__tcp *tcp)
+{
+    tcp->accept_at_ns = weft__now_ns() + SHORTAGE_MS * WEFT__MS;
+    weft__tcp_wake_at(tcp, tcp->accept_at_ns);
+}
+
+/* It cannot be watched, which is this rank's own want: to whoever connects that is to look as a rank that is slow.  No other one is
+ * accepted until this one has a place. */
+static void hold(weft__tcp *tcp, int fd, const weft__tcp_address *address)
+{
+    if (!tcp->held_told) weft__log(WEFT__WARN, "tcp: connections wait: %s", weft_last_error());
+    tcp->held_told = true;
+    if (tcp->held_fd >= 0) close(tcp->held_fd);
+    tcp->held_fd = fd;
+    tcp->held = *address;
+    accept_later(tcp);
+}
+
+/* False: one is, still. */
+static bool take_held(weft__tcp *tcp)
+{
+    const int fd = tcp->held_fd;
+    tcp->held_fd = -1;
+    if (fd >= 0) weft__tcp_guest_begin(tcp, fd, &tcp->held);
+    return tcp->held_fd < 0;
+}
+
 void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *address)
 {
     weft__tcp_guest *guest;
@@ -211,9 +235,8 @@ void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *addr
     guest->address = *address;
     guest->looks.made++; /* it is another one */
     if (weft__poller_add(tcp->poller, &guest->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
-        weft__log(WEFT__WARN, "tcp: a connection is closed: %s", weft_last_error());
         guest->polled.fd = -1;
-        close(fd);
+        hold(tcp, fd, address);
         return;
     }
     guest_to(guest, WEFT__GUEST_HELLO);
@@ -260,6 +283,7 @@ void weft__tcp_accept_all(weft__tcp *tcp)
 {
     tcp->accept_again = false;
     tcp->accepts.made++;
+    if (!take_held(tcp)) return;
     for (int i = 0; i < WEFT__TCP_ACCEPTS; i++) {
         struct sockaddr_storage name = {0};
         socklen_t length = sizeof name;
@@ -267,17 +291,17 @@ void weft__tcp_accept_all(weft__tcp *tcp)
         char why[128];
         int fd = accept4(tcp->listener.fd, (struct sockaddr *)&name, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && errno == EAGAIN) return;
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        if (fd < 0 && weft__tcp_is_own_want(errno)) {
             weft__log(WEFT__WARN, "tcp: connections wait, but none can be accepted: %s",
                       strerror_r(errno, why, sizeof why));
-            tcp->accept_at_ns = weft__now_ns() + SHORTAGE_MS * WEFT__MS;
-            weft__tcp_wake_at(tcp, tcp->accept_at_ns);
+            accept_later(tcp);
             return;
         }
         if (fd < 0) continue; /* that one connection failed before it was taken */
         weft__tcp_socket_options(fd);
         address = address_of(&name);
         weft__tcp_guest_begin(tcp, fd, &address);
+        if (tcp->held_fd >= 0) return;
     }
     tcp->accept_again = true;
 }

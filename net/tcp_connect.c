@@ -63,6 +63,8 @@ struct weft__tcp_dial {
     weft__tcp_peer *peer;
     dial_step step;
     int attempts;
+    int unanswered;           /* of these, since somebody there has proved that it knows the secret */
+    bool wants;               /* the last one ended for want of something here */
     int64_t deadline_ns;      /* of this step: give up; PAUSED, AWAITING: try again */
     int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
     int64_t mend_until_ns;    /* a connection broke: gives up then; 0: there was none */
@@ -77,6 +79,7 @@ struct weft__tcp_dial {
     weft__tcp_judgement judgement;
     weft__tcp_handshake handshake; /* wiped with each attempt */
     char broke[WEFT__TCP_WHY];     /* what the connection broke with */
+    char want[128];                /* the last thing that this process lacked */
 };
 
 /* The one place that stores a dial's step; each begins with its first byte. */
@@ -152,7 +155,7 @@ static void lose(weft__tcp_peer *peer, const char *what, int error)
 static bool is_last(const weft__tcp_dial *dial, int64_t now_ns)
 {
     if (dial->peer->state == WEFT__TCP_ASTRAY) return false;
-    return dial->mend_until_ns ? now_ns >= dial->mend_until_ns : dial->attempts >= WEFT__TCP_DIALS;
+    return dial->mend_until_ns ? now_ns >= dial->mend_until_ns : dial->unanswered >= WEFT__TCP_DIALS;
 }
 
 /* An attempt that ends after most of that time has waited for a rank that stood still, or this rank did: what is left of it
@@ -171,19 +174,43 @@ static int64_t longest_pause_ms(const weft__tcp_dial *dial)
     return dial->mend_until_ns && dial->peer->state != WEFT__TCP_ASTRAY ? PAUSE_MEND_MS : PAUSE_MAX_MS;
 }
 
+static int64_t next_pause_ms(const weft__tcp_dial *dial)
+{
+    const int64_t longest = longest_pause_ms(dial);
+    int64_t pause_ms = longest;
+    if (dial->wants) return PAUSE_MEND_MS;
+    if (dial->attempts < 8) pause_ms = PAUSE_MIN_MS << (dial->attempts - 1);
+    return pause_ms < longest ? pause_ms : longest;
+}
+
 static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
 {
-    const int64_t now = weft__now_ns(), longest = longest_pause_ms(dial);
-    int64_t pause_ms = dial->attempts < 8 ? PAUSE_MIN_MS << (dial->attempts - 1) : longest;
+    const int64_t now = weft__now_ns();
     close_attempt(dial);
     begin_time_anew(dial, now);
     if (is_last(dial, now)) {
         lose(dial->peer, what, error);
         return;
     }
-    if (pause_ms > longest) pause_ms = longest;
     dial_to(dial, PAUSED);
-    limit(dial, now + pause_ms * WEFT__MS);
+    limit(dial, now + next_pause_ms(dial) * WEFT__MS);
+}
+
+/* The attempt ends for want of something here.  That says nothing of the other rank: it is none of the attempts, nor does that
+ * rank's silence begin with it.  What has a deadline is ended by that. */
+static void pause_in_want(weft__tcp_dial *dial, const char *what, int error)
+{
+    char why[128];
+    const bool told = dial->want[0];
+    snprintf(dial->want, sizeof dial->want, "%s", error ? strerror_r(error, why, sizeof why) : what);
+    if (!told)
+        weft__log(WEFT__WARN, "tcp: rank %d cannot connect to rank %d, and goes on trying: %s",
+                  dial->peer->tcp->me, dial->peer->rank, dial->want);
+    dial->wants = true;
+    dial->attempts--;
+    if (dial->unanswered) dial->unanswered--;
+    dial->unheard_ns = 0;
+    pause_dial(dial, what, error);
 }
 
 /* What ends the peer, unless it was let go of and lives: that one is tried again. */
@@ -236,7 +263,6 @@ static void judged(weft__tcp_dial *dial)
 {
     weft__tcp_peer *peer = dial->peer;
     weft__tcp_link *link;
-    int fd = dial->polled.fd;
     weft__tcp_standing theirs;
     uint8_t verdict;
     if (!weft__tcp_verdict_take(&dial->handshake, &dial->judgement, &verdict, &theirs)) {
@@ -246,17 +272,14 @@ static void judged(weft__tcp_dial *dial)
     } else if (verdict == WEFT__TCP_TAKEN) {
         link = weft__tcp_link_new(peer);
         if (!link) {
-            pause_dial(dial, "cannot be connected to", ENOMEM);
+            pause_in_want(dial, "cannot be connected to", ENOMEM);
             return;
         }
         weft__tcp_link_take_keys(link, &dial->handshake);
         link->dialled = true;
-        weft__poller_remove(peer->tcp->poller, &dial->polled);
-        dial->polled.fd = -1;
-        weft__tcp_keep_alive(fd, false);
-        if (weft__tcp_link_start(link, fd, &theirs)) return; /* this dial is no more */
-        close(fd);
-        pause_dial(dial, weft_last_error(), 0);
+        weft__tcp_keep_alive(dial->polled.fd, false);
+        weft__tcp_link_take_over(link, &dial->polled);
+        weft__tcp_link_start(link, &theirs); /* this dial is no more */
     } else if (verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
         close_attempt(dial);
         dial_to(dial, AWAITING);
@@ -295,6 +318,7 @@ static void be_patient(weft__tcp_dial *dial)
 /* It has answered, if only after it stood still for long: what goes wrong from here on is tried again as at the beginning. */
 static void lives_on(weft__tcp_dial *dial)
 {
+    dial->unanswered = 0;
     if (dial->mend_until_ns) dial->mend_until_ns = mend_until();
 }
 
@@ -366,19 +390,19 @@ static void attempt(weft__tcp_dial *dial)
     socklen_t length = weft__tcp_name(&peer->address, &name);
     int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     dial->attempts++;
+    dial->unanswered++;
     dial->began_ns = weft__now_ns();
     if (!dial->unheard_ns) dial->unheard_ns = dial->began_ns;
-    /* Too few descriptors or ports may pass; what the network says will not. */
     if (fd < 0) {
-        pause_dial(dial, "cannot be connected to", errno);
+        pause_in_want(dial, "cannot be connected to", errno);
         return;
     }
     weft__tcp_socket_options(fd);
     if (connect(fd, (struct sockaddr *)&name, length) && errno != EINPROGRESS) {
         int error = errno;
         close(fd);
-        if (error == EADDRNOTAVAIL || error == EAGAIN)
-            pause_dial(dial, "cannot be connected to", error);
+        if (weft__tcp_is_own_want(error)) /* and not what the network says */
+            pause_in_want(dial, "cannot be connected to", error);
         else
             fail(dial, "cannot be connected to", error);
         return;
@@ -387,10 +411,11 @@ static void attempt(weft__tcp_dial *dial)
     if (weft__poller_add(peer->tcp->poller, &dial->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         close(fd);
         dial->polled.fd = -1;
-        pause_dial(dial, weft_last_error(), 0); /* it may pass as well */
+        pause_in_want(dial, weft_last_error(), 0);
         return;
     }
     dial_to(dial, GREETING);
+    dial->wants = false;
     dial->looks.made++; /* it is another one */
     /* Fresh for every attempt: a key is used once. */
     weft__tcp_hello_make(&dial->handshake, peer->tcp->keys, peer->tcp->me, peer->rank, peer->wire,
@@ -466,7 +491,7 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
             dial->crossed_until_ns = 0;
             give_up(dial, "kept its own connection and never finished it", 0);
         } else if (dial->step == PAUSED || dial->step == AWAITING) {
-            if (dial->step == AWAITING) dial->attempts = 0;
+            if (dial->step == AWAITING) dial->attempts = dial->unanswered = 0;
             attempt(dial);
         } else if (dial->step == GREETING) {
             give_up(dial, "cannot be connected to", ETIMEDOUT);
@@ -481,6 +506,12 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
 int64_t weft__tcp_dial_unheard(const weft__tcp_peer *peer)
 {
     return peer->dial ? peer->dial->unheard_ns : 0;
+}
+
+const char *weft__tcp_dial_want(const weft__tcp_peer *peer)
+{
+    if (peer->put_off) return "there is no memory for it";
+    return peer->dial && peer->dial->wants ? peer->dial->want : NULL;
 }
 
 static uint32_t dial_events(const weft__tcp_dial *dial)

@@ -103,13 +103,6 @@ static void tcp_look_at_knock(weft__knock *knock)
     if (poll(&look, 1, 0) > 0) knock_ready(&knock->polled, 0);
 }
 
-/* What says something of this process or machine, and nothing of the other one. */
-static bool is_shortage(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
-           error == EADDRNOTAVAIL || error == EAGAIN;
-}
-
 static bool tcp_knock(weft__transport *t, int rank, weft__knock *knock)
 {
     weft__tcp_peer *peer = peer_of(t, rank);
@@ -127,7 +120,7 @@ static bool tcp_knock(weft__transport *t, int rank, weft__knock *knock)
         const int error = errno;
         close(fd);
         if (is_answer(error)) knock->answered(knock);
-        return !is_shortage(error);
+        return !weft__tcp_is_own_want(error);
     }
     knock->poller = peer->tcp->poller;
     knock->polled = (weft__polled){.fd = fd, .ready = knock_ready};

@@ -519,30 +519,27 @@ void weft__tcp_link_take_keys(weft__tcp_link *link, const weft__tcp_handshake *h
     if (link->sealed) weft__tcp_sealed_take_keys(link->sealed, handshake);
 }
 
-bool weft__tcp_link_start(weft__tcp_link *link, int fd, const weft__tcp_standing *theirs)
+void weft__tcp_link_take_over(weft__tcp_link *link, weft__polled *from)
+{
+    weft__poller_hand_on(link->peer->tcp->poller, from, &link->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+}
+
+void weft__tcp_link_start(weft__tcp_link *link, const weft__tcp_standing *theirs)
 {
     weft__tcp_peer *peer = link->peer;
     weft__sink *sink = peer->tcp->transport.sink;
     const bool first = !peer->met;
-    WEFT__ASSERT(fd >= 0 && !peer->link, peer->rank, fd);
-    link->polled.fd = fd;
-    /* First: that the kernel has no room for it says nothing of the peer, for which all stays as it is. */
-    if (weft__poller_add(peer->tcp->poller, &link->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
-        link->polled.fd = -1;
-        weft__list_append(&peer->tcp->closed, &link->queued);
-        return false;
-    }
+    WEFT__ASSERT(link->polled.fd >= 0 && !peer->link, peer->rank, link->polled.fd);
     weft__tcp_dial_end(peer);
     peer->link = link;
     weft__list_append(&peer->tcp->up, &link->up);
     peer->tcp->links++;
     peer->links = (link->dialled ? peer->links : theirs->links) + 1;
     weft__tcp_peer_to(peer, WEFT__TCP_UP);
-    if (!weft__tcp_go_on(peer, theirs)) return true;
+    if (!weft__tcp_go_on(peer, theirs)) return;
     peer->met = true;
     if (sink->connected && first) sink->connected(sink, peer->rank); /* which may send, and end it */
     if (peer->link == link) weft__tcp_link_write(link);
-    return true;
 }
 
 void weft__tcp_link_end(weft__tcp_link *link)

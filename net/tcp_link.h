@@ -173,7 +173,10 @@ struct weft__tcp {
     bool accept_again; /* connections may wait that no edge will tell of */
     bool stranger_told;
     int64_t accept_at_ns; /* no descriptors were left: when to try again */
-    weft__polled alarm;   /* timerfd: nobody else would wake us for a time limit */
+    int held_fd;          /* a connection that could not be watched; -1: there is none */
+    bool held_told;
+    weft__tcp_address held; /* where it is from */
+    weft__polled alarm;     /* timerfd: nobody else would wake us for a time limit */
     int64_t alarm_at_ns;
     int64_t recheck_at_ns;     /* not before */
     weft__list resume, closed; /* of weft__tcp_link */
@@ -198,6 +201,8 @@ void weft__tcp_lazy_no_more(weft__tcp_peer *peer); /* its lazy frames go now, or
 void weft__tcp_wake_at(weft__tcp *tcp, int64_t when_ns);
 void weft__tcp_address_text(const weft__tcp_address *address, char text[WEFT__TCP_TEXT]);
 void weft__tcp_socket_options(int fd);
+/* It says something of this process or machine, and nothing of another rank. */
+bool weft__tcp_is_own_want(int error);
 void weft__tcp_keep_alive(int fd, bool soon); /* soon: a host that has vanished ends it within seconds */
 
 /* One message of a handshake, as far as it goes. */
@@ -216,6 +221,8 @@ void weft__tcp_dial_note(weft__tcp_peer *peer); /* safe without one, as is the o
 int64_t
 weft__tcp_dial_unheard(const weft__tcp_peer *peer); /* nobody has answered it since; 0: somebody has */
 socklen_t weft__tcp_name(const weft__tcp_address *address, struct sockaddr_storage *name);
+/* What this process lacks for it, in words; NULL: nothing. */
+const char *weft__tcp_dial_want(const weft__tcp_peer *peer);
 void weft__tcp_dial_recheck(weft__tcp_peer *peer);
 
 /* tcp_accept.c */
@@ -230,9 +237,10 @@ void weft__tcp_accept_recheck(weft__tcp *tcp); /* and at its end */
 weft__tcp_link *weft__tcp_link_new(weft__tcp_peer *peer); /* NULL: no memory */
 /* The keys that follow the verdict; nothing where the peer's wire is plain. */
 void weft__tcp_link_take_keys(weft__tcp_link *link, const weft__tcp_handshake *handshake);
-/* The peer is up on fd from now on; what is queued begins to flow, from where the other end stands.  False, and the last error
- * says why: fd cannot be watched.  The link is given up, fd is the caller's, and nothing has become of the peer. */
-bool weft__tcp_link_start(weft__tcp_link *link, int fd, const weft__tcp_standing *theirs);
+void weft__tcp_link_take_over(weft__tcp_link *link,
+                              weft__polled *from); /* its descriptor, which is watched */
+/* The peer is up from now on; what is queued begins to flow, from where the other end stands. */
+void weft__tcp_link_start(weft__tcp_link *link, const weft__tcp_standing *theirs);
 void weft__tcp_link_write(weft__tcp_link *link);
 void weft__tcp_link_read(weft__tcp_link *link);
 void weft__tcp_link_drop(weft__tcp_link *link); /* drains what is here, then closes */

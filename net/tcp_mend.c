@@ -59,9 +59,11 @@ void weft__tcp_unlink(weft__tcp_peer *peer)
     weft__tcp_peer_to(peer, WEFT__TCP_MENDING);
 }
 
-/* Whoever changes or cuts every connection is not to keep two ranks busy for ever. */
+/* Whoever changes or cuts every connection is not to keep two ranks busy for ever.  One that ended for want of memory here is
+ * nobody's doing. */
 static bool is_worth_it(weft__tcp_peer *peer)
 {
+    if (weft__tcp_is_own_want(peer->link->error)) return peer->address.port;
     const uint64_t moved = peer->taken + weft__tcp_acknowledged_count(peer);
     peer->fruitless = moved == peer->moved_then ? peer->fruitless + 1 : 0;
     peer->moved_then = moved;

@@ -128,6 +128,8 @@ struct weft__transport {
     void (*begin_anew)(weft__transport *t, int peer);
     /* How often the two have done so; alike at both ends while they have a connection.  NULL: never. */
     uint32_t (*course)(const weft__transport *t, int peer);
+    /* What this process lacks, in words, so that it has no connection to peer; NULL: nothing.  The slot is NULL: nothing ever. */
+    const char *(*want)(const weft__transport *t, int peer);
     void (*close)(weft__transport *t); /* frees t; queued frames get sent(ERR_CANCELLED) */
     const weft__hearing *hearing;      /* whether hosts live; NULL: of its peers this is seen otherwise */
     /* Room for transports that read registered memory of another rank without a frame for each piece.  No

@@ -138,6 +138,12 @@ bool weft__peer_reached(const weft_context *ctx, int rank)
     return ctx->peers[rank].local >= 0 || weft__p2p_touched(ctx->p2p, rank);
 }
 
+const char *weft__peer_want(const weft_context *ctx, int rank)
+{
+    const weft__transport *t = weft__p2p_transport(ctx->p2p, rank);
+    return t && t->want ? t->want(t, rank) : NULL;
+}
+
 static void record_peer(weft_context *ctx, int rank, weft__record_event what, weft__recorded_peer_state state)
 {
     int64_t now;

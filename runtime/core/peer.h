@@ -25,6 +25,8 @@ void weft__peer_deaths_recheck(weft_context *ctx);
 void weft__peer_watch_next(weft_context *ctx);
 /* Over the data plane, without a new connection?  Else words go by the watchdog. */
 bool weft__peer_reached(const weft_context *ctx, int rank);
+/* What this process lacks, so that it has no connection to that rank; NULL: nothing. */
+const char *weft__peer_want(const weft_context *ctx, int rank);
 /* "rank 3 (host b, pid 77)" */
 void weft__peer_name(const weft_context *ctx, int rank, char *text, size_t bytes);
 /* Its name with what became of it: "rank 3 has left (host b, pid 77)" */

@@ -251,6 +251,22 @@ static size_t pair_text(const weft_request *req, char *text, size_t bytes, size_
     return straggler_add(text, bytes, at, line);
 }
 
+/* Somebody whose late answer is this rank's own doing; one is enough. */
+static void want_text(const weft_request *req, char *text, size_t bytes, size_t at)
+{
+    const weft_group *group = req->group;
+    const bool pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
+    char line[300];
+    for (int i = 0; i < group->size; i++) {
+        const char *want = weft__peer_want(group->ctx, group->world[i]);
+        if (!want || (pair && req->op.peer >= 0 && i != req->op.peer)) continue;
+        snprintf(line, sizeof line, "; this rank (rank %d) has no connection to rank %d: %s",
+                 group->ctx->rank, group->world[i], want);
+        (void)straggler_add(text, bytes, at, line);
+        return;
+    }
+}
+
 void weft__straggler_text(const weft_request *req, int64_t now_ns, char *text, size_t bytes)
 {
     char name[256];
@@ -260,9 +276,12 @@ void weft__straggler_text(const weft_request *req, int64_t now_ns, char *text, s
     snprintf(text, bytes, "%s: %.1f s passed", name, (double)(now_ns - req->submitted_ns) / 1e9);
     at = strlen(text);
     if (weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)
-        collective_text(req, text, bytes, at);
+        at = collective_text(req, text, bytes, at);
     else if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
-        pair_text(req, text, bytes, at);
+        at = pair_text(req, text, bytes, at);
+    else
+        return;
+    want_text(req, text, bytes, at);
 }
 
 void weft__straggler_messages(const weft_group *group, int64_t now_ns, char *text, size_t bytes)

@@ -94,13 +94,15 @@ static void making_expire(weft_request *req, int64_t now_ns)
 {
     weft__group_create *f = req->u.creation;
     char text[WEFT__SENTENCE_BYTES], who[192];
+    const char *want = weft__peer_want(req->ctx, f->lead);
     if (f->gave_up == WEFT_OK) {
         snprintf(text, sizeof text, "%.1f s passed", (double)(now_ns - req->submitted_ns) / 1e9);
         weft__group_create_give_up(req, WEFT_ERR_TIMEOUT, text);
         return;
     }
     weft__peer_name(req->ctx, f->lead, who, sizeof who);
-    snprintf(text, sizeof text, "%.400s; %s does not answer", f->text, who);
+    snprintf(text, sizeof text, "%.400s; %s does not answer%s%.200s", f->text, who,
+             want ? "; this rank has no connection to it: " : "", want ? want : "");
     weft__group_create_fail(req, f->gave_up, -1, text);
 }
 

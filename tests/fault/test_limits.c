@@ -10,6 +10,7 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -62,6 +63,43 @@ static void test_every_limit(void **state)
     for (int limit = FEWEST; limit < ENOUGH; limit += STEP_OVER)
         job_run(
             &(job_plan){.ranks = 2, .body = under_a_limit, .arg = &limit, .bare = true, .processes = true});
+}
+
+enum {
+    FOUR = 4,
+    POOR = 0,
+    FAR = 2 /* no rank watches over the other one of the two: they have no connection yet */
+};
+enum { USED_UP = 10 /* a rank has more; and poll takes no more than the limit */ };
+enum { LASTS_MS = 4000 /* longer than ten attempts to connect */, TAG = 7 };
+
+/* The rank that has no descriptor ends at its deadline, with the reason; nobody is lost, and it goes on when there are some. */
+static void poor_for_long(job_rank *me)
+{
+    const weft_call call = {.timeout_ms = LASTS_MS};
+    int32_t word = 5;
+    CHECK(joins(me));
+    job_meet(me);
+    if (me->rank == POOR) {
+        struct rlimit before;
+        CHECK(!getrlimit(RLIMIT_NOFILE, &before));
+        limit_descriptors(USED_UP, (int)before.rlim_max);
+        CHECK_INT(weft_isend(me->world, &word, 1, WEFT_INT32, FAR, TAG, &call, NULL), WEFT_ERR_TIMEOUT);
+        CHECK_TEXT(weft_last_error(), "this rank (rank 0) has no connection to rank 2: Too many open files");
+        CHECK(!setrlimit(RLIMIT_NOFILE, &before));
+    }
+    job_meet(me);
+    job_message_works(me->world, POOR, FAR, TAG);
+    job_sum_works(me->world);
+}
+
+/* Over shared memory nobody connects. */
+static void test_poor_for_long(void **state)
+{
+    const char *transport = getenv("WEFT_TRANSPORT");
+    (void)state;
+    if (transport && strcmp(transport, "tcp") == 0)
+        job_run(&(job_plan){.ranks = FOUR, .body = poor_for_long, .bare = true, .processes = true});
 }
 
 /* ---- sizes of files ------------------------------------------------------------------------------------ */
@@ -278,6 +316,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         {"every limit on descriptors", test_every_limit, NULL, NULL, NULL},
+        {"no descriptor for long", test_poor_for_long, NULL, NULL, NULL},
         {"limits on the size of files", test_file_limits, NULL, NULL, NULL},
         {"one rank maps nothing", test_one_maps_nothing, NULL, NULL, NULL},
         JOB_TEST("all requests in use", .ranks = 2, .body = all_requests, .bare = true, .processes = true),

@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -119,12 +120,20 @@ static bool greet(weft__tcp *tcp, int fd, size_t spoil, uint8_t by)
     return good;
 }
 
+/* Without a handshake. */
+static void start_link(weft__tcp_link *link, int fd)
+{
+    link->polled.fd = fd;
+    if (weft__poller_add(link->peer->tcp->poller, &link->polled, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) abort();
+    weft__tcp_link_start(link, &(weft__tcp_standing){0});
+}
+
 /* The sender's connection.  True: it is a peer's. */
 static bool connect_as(enum sender sender, weft__tcp *tcp, int ends[2], const uint8_t *data,
                        const weft__tcp_address *address)
 {
     if (sender == PEER) {
-        weft__tcp_link_start(weft__tcp_link_new(&tcp->peer[1]), ends[0], &(weft__tcp_standing){0});
+        start_link(weft__tcp_link_new(&tcp->peer[1]), ends[0]);
         return true;
     }
     weft__tcp_guest_begin(tcp, ends[0], address);

@@ -1,6 +1,6 @@
 /* No memory while frames go over TCP: what is taken back half written still arrives whole, what cannot be
- * begun fails by itself, and the peer stays.  It stays too where there is no memory for making its connection anew, or no room
- * for one in the kernel's set of what is watched. */
+ * begun fails by itself, and the peer stays.  It stays too where there is no memory for making its connection anew, no
+ * descriptor, or no room for one in the kernel's set of what is watched, however long that lasts. */
 #include "reserve.h"
 #include "scarce.h"
 #include "tcp_link.h"
@@ -118,16 +118,26 @@ static void test_begin(void **state)
 
 /* ---- none of it says that a peer is gone ---- */
 
-static int adds, failing_add; /* to sets; the one that fails: 0, none does */
+static int adds, failing_add;      /* to sets; the one that fails: 0, none does */
+static int full_set, adds_refused; /* so many more to this set fail */
+static int sockets_refused;        /* so many more of them are */
 
-/* In front of libc's. */
+/* These are in front of libc's. */
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
-    if (op == EPOLL_CTL_ADD && ++adds == failing_add) {
-        errno = ENOSPC; /* of /proc/sys/fs/epoll/max_user_watches */
-        return -1;
-    }
-    return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+    bool fails = op == EPOLL_CTL_ADD && ++adds == failing_add;
+    if (op == EPOLL_CTL_ADD && epfd == full_set && adds_refused > 0) fails = adds_refused-- > 0;
+    if (!fails) return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+    errno = ENOSPC; /* of /proc/sys/fs/epoll/max_user_watches */
+    return -1;
+}
+
+int socket(int domain, int type, int protocol)
+{
+    if (sockets_refused == 0) return (int)syscall(SYS_socket, domain, type, protocol);
+    sockets_refused--;
+    errno = EMFILE;
+    return -1;
 }
 
 static void close_two(void)
@@ -137,11 +147,11 @@ static void close_two(void)
     close_world();
 }
 
-/* A connection has four places there: at either end one while it is made, and one when it stands. */
+/* A connection has a place there at either end. */
 static void test_nothing_more_is_watched(void **state)
 {
     (void)state;
-    for (int nth = 1; nth <= 4; nth++) {
+    for (int nth = 1; nth <= 2; nth++) {
         packet *l;
         open_world(2);
         adds = 0;
@@ -156,19 +166,79 @@ static void test_nothing_more_is_watched(void **state)
     }
 }
 
+enum { MORE_THAN_ATTEMPTS = WEFT__TCP_DIALS + 2 };
+
+static weft__tcp_peer *peer_1(void)
+{
+    return &WEFT__OWNER(ranks[0].t, weft__tcp, transport)->peer[1];
+}
+
+static void arrives_late(void)
+{
+    packet *l = send_packet(0, 1, 1, 1, false);
+    UNTIL(ranks[1].arrived[0] == 1 || ranks[0].lost_times[1] || ranks[1].lost_times[0]);
+    UNTIL(l->sent_times || ranks[0].lost_times[1] || ranks[1].lost_times[0]);
+    packet_free(l);
+    close_two();
+}
+
+static void test_no_descriptors_for_long(void **state)
+{
+    packet *l;
+    (void)state;
+    open_world(2);
+    sockets_refused = MORE_THAN_ATTEMPTS;
+    l = send_packet(0, 1, 2, 1, false);
+    assert_string_equal(ranks[0].t->want(ranks[0].t, 1), strerror(EMFILE));
+    packet_free(l);
+    arrives_late();
+    assert_int_equal(sockets_refused, 0);
+}
+
+/* At the end that connects, and at the one that is connected to, which keeps what it cannot watch. */
+static void test_set_is_full_for_long(void **state)
+{
+    (void)state;
+    for (int end = 0; end < 2; end++) {
+        open_world(2);
+        full_set = ranks[end].poller.epoll_fd;
+        adds_refused = MORE_THAN_ATTEMPTS;
+        arrives_late();
+        assert_int_equal(adds_refused, 0);
+    }
+}
+
+/* A connection that ends for want of memory here is none that came to nothing by others. */
+static void test_fruitless_for_want(void **state)
+{
+    packet *l;
+    (void)state;
+    open_world(2);
+    l = send_packet(0, 1, 1, 1, false);
+    UNTIL(ranks[1].arrived[0] == 1 && l->sent_times);
+    packet_free(l);
+    for (int i = 0; i < 4; i++) {
+        weft__tcp_link_broken(peer_1()->link, ENOMEM);
+        UNTIL(peer_1()->state == WEFT__TCP_MENDING);
+        UNTIL(peer_1()->state == WEFT__TCP_UP);
+    }
+    assert_int_equal(peer_1()->fruitless, 0);
+    close_two();
+}
+
 /* The connection breaks while neither malloc nor the reserve has anything: it is made anew as soon as they have. */
 static void test_no_memory_for_another_connection(void **state)
 {
     enum { PIECES_MOST = 256 };
     void *pieces[PIECES_MOST];
-    weft__tcp_peer *peer;
+    const weft__tcp_peer *peer;
     packet *first, *second;
     int n = 0;
     (void)state;
     open_world(2);
     first = send_packet(0, 1, 1, 1, false);
     UNTIL(ranks[1].arrived[0] == 1 && first->sent_times);
-    peer = &WEFT__OWNER(ranks[0].t, weft__tcp, transport)->peer[1];
+    peer = peer_1();
     scarce_begin(1, INT32_MAX);
     while (n < PIECES_MOST && (pieces[n] = weft__reserve_get(1)) != NULL) n++;
     shutdown(peer->link->polled.fd, SHUT_RDWR);
@@ -190,6 +260,9 @@ int main(void)
         cmocka_unit_test(test_retract),
         cmocka_unit_test(test_begin),
         cmocka_unit_test(test_nothing_more_is_watched),
+        cmocka_unit_test(test_no_descriptors_for_long),
+        cmocka_unit_test(test_set_is_full_for_long),
+        cmocka_unit_test(test_fruitless_for_want),
         cmocka_unit_test(test_no_memory_for_another_connection),
     };
     setenv("WEFT_RECONNECT_MS", "2000", 1);
