@@ -54,6 +54,12 @@ static weft_status check_gone(const weft_context *ctx, int from, const weft__not
                           ctx->world_size - 1);
     if (n->number == WEFT__UNREACHABLE && is_rank(ctx, n->culprit) && n->culprit != n->subject)
         return WEFT_OK;
+    if (n->number == WEFT__PRESUMED_DEAD && n->subject == ctx->rank &&
+        (!is_rank(ctx, n->culprit) || n->culprit == ctx->rank))
+        return weft__fail(WEFT_ERR_PEER,
+                          "this rank (rank %d) is presumed dead by rank %" PRId32
+                          ": expected 0 to %d, and another one",
+                          ctx->rank, n->culprit, ctx->world_size - 1);
     if (n->number < WEFT__LEFT || n->number > WEFT__DIED ||
         (n->number == WEFT__LEFT && n->subject != from && !n->knows))
         return weft__fail(WEFT_ERR_PEER, "the end of rank %" PRId32 ", of kind %" PRIu64, n->subject,

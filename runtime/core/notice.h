@@ -43,11 +43,11 @@ typedef struct weft__notice {
                            others, as the sender may not reach them, or that it has left is told by
                            another rank; UNREACHABLE: 1, the sender was only told of it; BROKEN: likewise the members on the host
                            of the culprit, which is unreachable from there */
-    int32_t
-        culprit;    /* BROKEN: world rank that is gone, or -1; GONE, UNREACHABLE: from which the subject is */
-    int32_t gone;   /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */
-    uint64_t asked; /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
-    uint32_t phase; /* HERE: weft__phase of it */
+    int32_t culprit; /* BROKEN: world rank that is gone, or -1; GONE, UNREACHABLE: from which the subject is;
+                       PRESUMED_DEAD, of the receiver: which presumes that */
+    int32_t gone;    /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */
+    uint64_t asked;  /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
+    uint32_t phase;  /* HERE: weft__phase of it */
     uint32_t messages;               /* WHO, HERE: pending messages are asked for, and told in text */
     char text[WEFT__SENTENCE_BYTES]; /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: rows of late.c */
     char fate[160];                  /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */

@@ -517,6 +517,58 @@ void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
     weft__alarm_check(ctx, m->accused_ns);
 }
 
+static bool on_one_host(const weft_context *ctx, int rank, int other)
+{
+    return ctx->peers[rank].first_on_host == ctx->peers[other].first_on_host;
+}
+
+static int living_beside(const weft_context *ctx, int rank)
+{
+    int n = 0;
+    for (int i = 0; i < ctx->world_size; i++)
+        n += on_one_host(ctx, rank, i) && !weft__is_gone(&ctx->peers[i]);
+    return n;
+}
+
+/* This rank, which has only been told that it does not reach `by`, is presumed dead by that one, which cannot be taken back: one
+ * of the two hosts goes.  If that is to be the other one, as more ranks are on this one, it says the same of `by` and of all on
+ * that host: else one that stands alone would stand against nobody, and all of this host went for it.  They hear of it from
+ * `via`, which reaches both. */
+static void presume_in_turn(weft_context *ctx, int by, int via)
+{
+    char why[sizeof ctx->peers->why];
+    if (atomic_load(&ctx->peers[by].gone) != WEFT__UNREACHABLE ||
+        living_beside(ctx, ctx->rank) <= living_beside(ctx, by))
+        return;
+    snprintf(why, sizeof why, "%s", ctx->peers[by].why);
+    for (int i = 0; i < ctx->world_size; i++) {
+        weft__peer *m = &ctx->peers[i];
+        if (!on_one_host(ctx, i, by) || weft__is_gone(m)) continue;
+        m->by_hearsay = false;
+        m->heard_by_another = true;
+        m->heard_by = via;
+        weft__peer_gone(ctx, i, WEFT__PRESUMED_DEAD, false, why);
+    }
+}
+
+void weft__peer_told_presumed(weft_context *ctx, int from, const weft__notice *notice)
+{
+    weft__notice passed = *notice;
+    WEFT__ASSERT(weft__holds_engine(ctx) && weft__by_agreement(ctx));
+    if (notice->subject == ctx->rank) {
+        presume_in_turn(ctx, notice->culprit, from);
+        return;
+    }
+    if (notice->knows) {
+        ctx->peers[notice->subject].passed_on = true;
+        passed.knows = 0;
+        passed.culprit = from;
+        if (!weft__is_gone(&ctx->peers[notice->subject]) && !weft__is_gone(&ctx->peers[from]))
+            weft__alarm_tell(ctx, notice->subject, &passed);
+    }
+    weft__peer_accused(ctx, notice->subject, from, notice->text);
+}
+
 bool weft__peer_is_accused(const weft_context *ctx, int rank)
 {
     return accusers_of(ctx, rank) > 0;
@@ -535,11 +587,13 @@ static bool has_to_go(const weft_context *ctx, int rank, int by)
 static void judge(weft_context *ctx, int rank, int64_t now_ns)
 {
     weft__peer *m = &ctx->peers[rank];
-    bool goes = false;
+    bool goes = false, tells = m->passed_on;
     for (int by = 0; by < ctx->world_size && !goes; by++)
         goes = accuses(ctx, by, rank) && !weft__is_gone(&ctx->peers[by]) && has_to_go(ctx, rank, by);
+    /* Who has found that it does not reach it would say the same once it shrinks, and has a say in who goes. */
+    if (atomic_load(&m->gone) == WEFT__UNREACHABLE && !m->by_hearsay) tells = true;
     if (goes) m->by_hearsay = true; /* one that was told to be unreachable, and is spared, stays so */
-    if (goes) weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, !m->passed_on, m->suspicion);
+    if (goes) weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, !tells, m->suspicion);
     m->accused_ns = !goes && accusers_of(ctx, rank) ? now_ns + ACCUSED_NS : 0;
 }
 

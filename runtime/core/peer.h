@@ -42,6 +42,9 @@ void weft__peer_left_elsewhere(weft_context *ctx, int rank, const char *why);
 /* By agreement: `by` presumes that rank dead, and is believed if it is not presumed dead itself by the time that all
  * have heard of it.  Of two that presume each other dead the one is that more others presume so, of as many the higher. */
 void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why);
+/* By agreement: `from` says so by its watchdog.  knows: the two do not reach each other, and this rank, which is heard by both, tells
+ * the one that is presumed dead, and all others should it believe it.  Of this rank: by the culprit, as `from` has passed on. */
+void weft__peer_told_presumed(weft_context *ctx, int from, const weft__notice *notice);
 /* Some rank that lives presumes it dead: one of the two is gone soon. */
 bool weft__peer_is_accused(const weft_context *ctx, int rank);
 /* Suspects whose time is up; returns when the next one's is. */

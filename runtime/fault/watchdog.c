@@ -50,14 +50,12 @@ void weft__watchdog_take(void *context, int from, const void *bytes, size_t leng
     }
     if (notice.kind != WEFT__NOTICE_GONE) return;
     weft__engine_take(ctx);
-    if (weft__by_agreement(ctx) && notice.number == WEFT__PRESUMED_DEAD && notice.knows)
-        ctx->peers[notice.subject].passed_on = true;
     if (notice.number == WEFT__UNREACHABLE)
         weft__peer_told_unreachable(ctx, from, &notice);
     else if (notice.number == WEFT__LEFT && notice.subject != from)
         weft__peer_left_elsewhere(ctx, notice.subject, notice.text);
     else if (weft__by_agreement(ctx) && notice.number == WEFT__PRESUMED_DEAD)
-        weft__peer_accused(ctx, notice.subject, from, notice.text);
+        weft__peer_told_presumed(ctx, from, &notice);
     else
         weft__peer_gone(ctx, notice.subject, (weft__gone)notice.number, true, notice.text);
     weft__engine_drop(ctx);

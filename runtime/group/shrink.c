@@ -463,9 +463,8 @@ static void shrink_join(weft_request *req, attempt *a)
 }
 
 /* Two ranks that do not reach each other cannot be in one group: such a member is presumed dead here, and what follows says
- * which of the two goes (views.md).  Not by a rank that has only been told of it: as many as are on the other host would
- * presume dead the one that has found it.  It waits for a view that leaves it out, or until the two meet again; where there are
- * no views nothing else would end that. */
+ * which of the two goes (views.md).  Not by a rank that has only been told of it, before the other one does that
+ * (weft__peer_told_presumed): the two may meet again.  Where there are no views nothing else would end that. */
 static void give_up_unreachable(const weft_group *group)
 {
     weft_context *ctx = group->ctx;

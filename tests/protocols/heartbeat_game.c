@@ -2,7 +2,7 @@
  *
  * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit, or of two
  * connections to one host the one is silent, which is made anew, or of a host that is heard elsewhere one rank is said to be
- * dead, which the others are not; ranks are away meanwhile,
+ * dead, which the others are not, or a host of two loses another one, of one rank or two; ranks are away meanwhile,
  * stopped or in a debugger, for up to seconds.  What must hold: a host that vanishes is presumed dead by all others in time, and
  * finds itself without them; and nobody ever is presumed dead otherwise, whoever is away.  Of a pair that a third host reaches
  * the two are unreachable for each other, once their connection could not be made again in time: the groups of both break at
@@ -10,7 +10,9 @@
  *
  * For some pairs the members of a group of both, or the two alone, shrink it when it has broken: all who get a group have the
  * same one, and of the two one goes at most; nobody goes where the one that has found the loss shrinks last, when the two
- * have met again. */
+ * have met again.  Of two hosts that have lost each other one goes, whole, and all others go on, though one of all shrinks up to
+ * two seconds later than the others; where they have two ranks and one it is the one, whoever has found it: so few others may be
+ * left that they are no majority with the one. */
 #include "chance.h"
 #include "engine.h"
 #include "executors.h"
@@ -48,12 +50,15 @@ typedef enum shrinking {
     SHRINKINGS
 } shrinking;
 
-typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, HEARSAY, TROUBLES } trouble;
+typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, HEARSAY, HOSTS, TROUBLES } trouble;
 
 static struct {
     trouble what;
     int a,
-        b; /* the host that vanishes; or the pair; or who hears nothing of ranks 0 and 1, and who says that 0 is dead */
+        b; /* the host that vanishes; or the pair; or who hears nothing of ranks 0 and 1, and who says that 0 is dead, if anybody */
+    int on_b; /* HOSTS: ranks of the host that ranks 0 and 1 do not reach, from a on */
+    int late; /* likewise: this rank shrinks that much later than it could; -1: none does */
+    int64_t late_ns, could_ns;
     bool said;
     bool one_way;
     healing heals;
@@ -67,14 +72,20 @@ static struct {
     bool was_away[RANKS_MOST]; /* since then: its limits have begun anew */
 } game;
 
+/* Ranks 0 and 1, and others, do not reach each other. */
+static bool is_by_host(void)
+{
+    return game.what == HEARSAY || game.what == HOSTS;
+}
+
 static void lose_ways(bool lost)
 {
     if (game.what == SILENT) return;
-    for (int i = 0; i < 2 && game.what == HEARSAY; i++) {
-        wires_lose_way(game.a, i, lost);
-        wires_lose_way(i, game.a, lost);
+    for (int i = 0; i < 2 * game.on_b && is_by_host(); i++) {
+        wires_lose_way(game.a + i / 2, i % 2, lost);
+        wires_lose_way(i % 2, game.a + i / 2, lost);
     }
-    if (game.what == HEARSAY) return;
+    if (is_by_host()) return;
     if (game.what == PAIR) {
         wires_lose_way(game.a, game.b, lost);
         if (!game.one_way) wires_lose_way(game.b, game.a, lost);
@@ -107,11 +118,20 @@ static bool is_of_pair(int rank)
     return rank == game.a || rank == game.b;
 }
 
+/* The host that has lost another one; -1: neither. */
+static int lost_host(int rank)
+{
+    return rank < 2 ? 0 : rank >= game.a && rank < game.a + game.on_b ? 1 : -1;
+}
+
 static void check_gone(int rank, int other)
 {
     const int64_t since = weft__now_ns() - game.at_ns;
     const bool goes = game.shrinks != NOT_SHRUNK && (game.shrinks != FINDER_LAST || game.heals == NEVER);
     if (game.what == PAIR && goes && (is_of_pair(rank) || is_of_pair(other)) &&
+        since >= RECONNECT_MS * WEFT__MS)
+        return;
+    if (game.what == HOSTS && (lost_host(rank) >= 0 || lost_host(other) >= 0) &&
         since >= RECONNECT_MS * WEFT__MS)
         return;
     const bool between = (rank == game.a) != (other == game.a);
@@ -127,6 +147,9 @@ static void check_unreachable(int rank, int other)
     const int64_t since = weft__now_ns() - game.at_ns;
     if (game.what == PAIR && is_pair(rank, other) && game.heals != IN_TIME &&
         since >= RECONNECT_MS * WEFT__MS)
+        return;
+    if (game.what == HOSTS && lost_host(rank) + lost_host(other) == 1 &&
+        lost_host(rank) * lost_host(other) == 0 && since >= RECONNECT_MS * WEFT__MS)
         return;
     trace_blame("rank %d is unreachable from rank %d after %lld ms", other, rank,
                 (long long)(since / WEFT__MS));
@@ -156,10 +179,14 @@ static void draw_game(void)
     if (game.what == PAIR && world.ranks < 3) game.what = VANISHES; /* nobody reaches both */
     if (game.what == SILENT && world.ranks < 3) game.what = NOTHING;
     if (game.what == HEARSAY && world.ranks < 6) game.what = NOTHING;
+    if (game.what == HOSTS && world.ranks < 4) game.what = NOTHING;
+    game.on_b = game.what == HOSTS && world.ranks > 4 && chance_one_in(2) ? 2 : 1;
+    game.late = -1;
     game.said = false;
     game.one_way = chance_one_in(2);
     game.heals = (healing)chance_below(HEALINGS);
     game.shrinks = game.what == PAIR ? (shrinking)chance_below(SHRINKINGS) : NOT_SHRUNK;
+    if (game.what == HOSTS) game.shrinks = BY_ALL;
     if (game.shrinks != NOT_SHRUNK) game.b = (game.a + 1) % world.ranks; /* the one listens to the other */
     if (game.shrinks != NOT_SHRUNK && chance_one_in(2)) swap_pair();
     game.notices_lost = game.what == PAIR && game.heals == NEVER && chance_one_in(2);
@@ -188,6 +215,8 @@ static void make_groups(void)
         all[i] = i;
         if (i != game.b) others[n++] = i;
     }
+    for (int i = 0; i < world.ranks && game.what == HOSTS; i++)
+        game.shrunk[i] = world_group(i, world_group_id(0), all, world.ranks);
     for (int i = 0; i < world.ranks && game.what == PAIR; i++) {
         game.both[i] = world_group(i, world_group_id(0), all, world.ranks);
         if (i != game.b) game.others[i] = world_group(i, world_group_id(1), others, n);
@@ -212,6 +241,8 @@ static void may_shrink(int rank)
     weft_group *group = game.shrunk[rank];
     if (!group || game.reqs[rank] || atomic_load(&group->state) != WEFT__BROKEN || chance_one_in(4)) return;
     if (game.shrinks == FINDER_LAST && has_found(rank)) return;
+    if (rank == game.late && !game.could_ns) game.could_ns = weft__now_ns();
+    if (rank == game.late && weft__now_ns() < game.could_ns + game.late_ns) return;
     TRACE("rank %d shrinks a group", rank);
     if (weft_shrink_group(group, &call, &game.made[rank], &game.reqs[rank]) != WEFT_OK)
         trace_blame("rank %d cannot shrink its group: %s", rank, weft_last_error());
@@ -255,6 +286,20 @@ static void check_shrunk(void)
     if (game.heals == NEVER && of_pair > 1) trace_blame("two that do not reach each other are in one group");
 }
 
+static void check_hosts(void)
+{
+    const int stays = game.on_b == 2 && has_made(game.a) ? game.a : 0;
+    for (int i = 0; i < world.ranks; i++) {
+        const bool goes = lost_host(i) == 1 - lost_host(stays);
+        if (!game.reqs[i] || !weft_is_completed(game.reqs[i])) trace_blame("rank %d waits for ever", i);
+        if (has_made(i) == goes)
+            trace_blame("rank %d has %s group, and rank %d has %s: %s", i, has_made(i) ? "a" : "no", stays,
+                        has_made(stays) ? "one" : "none",
+                        game.reqs[i] ? weft_request_message(game.reqs[i]) : "it has not asked");
+        if (has_made(i) && has_made(stays)) check_same(game.made[stays], game.made[i]);
+    }
+}
+
 static void release_all(void)
 {
     for (int i = 0; i < world.ranks; i++) weft_release(game.reqs[i]);
@@ -264,7 +309,7 @@ static void release_all(void)
 static void send_away(void)
 {
     int rank = chance_below(world.ranks);
-    if (game.what == PAIR || game.what == SILENT || game.what == HEARSAY || !chance_one_in(6)) return;
+    if (game.what == PAIR || game.what == SILENT || is_by_host() || !chance_one_in(6)) return;
     if (weft__now_ns() >= game.at_ns - 3000 * WEFT__MS) game.was_away[rank] = true;
     world_away(rank, (1 + chance_below(3000)) * WEFT__MS);
 }
@@ -332,8 +377,23 @@ static void check_end(void)
                         game.a, i);
     if (game.what == PAIR) check_pair(listen);
     if (game.what == PAIR) check_shrunk();
+    if (game.what == HOSTS) check_hosts();
     if (game.what == SILENT && wires_is_silent(game.a, game.b))
         trace_blame("the connection of rank %d to rank %d has not been made anew", game.a, game.b);
+}
+
+static void lose_a_host(void)
+{
+    if (game.on_b == 1)
+        game.a = chance_one_in(2) ? 2 : world.ranks - 1; /* rank 1 watches it, or it watches rank 0 */
+    else
+        game.a = 2;
+    if (game.on_b == 2) wires_set_beside(3);
+    for (int i = 0; i < world.ranks && game.on_b == 2; i++) world_rank(i)->peers[3].first_on_host = 2;
+    if (chance_one_in(3)) return;
+    game.late = chance_below(world.ranks);
+    game.late_ns = (200 + chance_below(1800)) * WEFT__MS;
+    game.could_ns = 0;
 }
 
 /* Ranks 0 and 1 have one host, and another one hears nothing of either of them over its connection, or of neither. */
@@ -345,7 +405,9 @@ static void share_a_host(void)
     game.b = b;
     wires_set_beside(1);
     for (int i = 0; i < world.ranks; i++) world_rank(i)->peers[1].first_on_host = 0;
-    if (game.what == SILENT)
+    if (game.what == HOSTS)
+        lose_a_host();
+    else if (game.what == SILENT)
         wires_silence(game.a, b, 1 - b);
     else
         game.b = 2 + (game.a - 1 + chance_below(world.ranks - 3)) % (world.ranks - 2);
@@ -372,7 +434,7 @@ void play_heartbeat(void)
         for (int k = 0; k < world.ranks; k++) world_rank(i)->peers[k].first_on_host = k;
     }
     draw_game();
-    if (game.what == SILENT || game.what == HEARSAY) share_a_host();
+    if (game.what == SILENT || is_by_host()) share_a_host();
     make_groups();
     until = game.at_ns + end_after_ms() * WEFT__MS;
     step();

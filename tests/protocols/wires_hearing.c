@@ -22,7 +22,7 @@ typedef struct connection {
 static struct {
     bool is_open;
     int64_t reconnect_ns;
-    int beside; /* this rank, an odd one, has a host together with the one before it; 0: none has */
+    bool beside[WIRES_RANKS_MAX / 2 + 1]; /* ranks 2i and 2i + 1 have one host */
     bool away[WIRES_RANKS_MAX];
     bool lost[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
     connection of[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
@@ -93,7 +93,7 @@ static void renew(weft__transport *t, int peer, const char *why)
 static bool is_beside(const weft__transport *t, int peer, int other)
 {
     (void)t;
-    return peer == other || (all.beside && peer / 2 == all.beside / 2 && other / 2 == all.beside / 2);
+    return peer == other || (peer / 2 == other / 2 && all.beside[peer / 2]);
 }
 
 void wires_hearing_check(int rank, int64_t now_ns)
@@ -166,7 +166,7 @@ void wires_lose_way(int from, int to, bool lost)
 
 void wires_set_beside(int rank)
 {
-    all.beside = rank;
+    all.beside[rank / 2] = true;
 }
 
 void wires_silence(int rank, int peer, int busy)

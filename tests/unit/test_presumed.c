@@ -253,12 +253,85 @@ static void test_told_that_it_is_unreachable(void **state)
     end();
 }
 
+static void make_unreachable(int rank, bool told)
+{
+    assert_true(weft__peer_unreachable(ctx, rank, told, "is unreachable"));
+    assert_int_equal(ctx->peers[rank].by_hearsay, told);
+    (void)lone_rank_take_queued(ctx);
+}
+
+/* Ranks 0 and 4 have a host, and the others, this one among them, another one. */
+static void make_hosts(void)
+{
+    for (int i = 0; i < LONE_WORLD; i++) ctx->peers[i].first_on_host = i == 0 || i == 4 ? 0 : 1;
+}
+
+/* The one that has found it shrinks a group: the one that was told is told that too.  Its host has more ranks, so it says the same
+ * of that one and of all that are on its host. */
+static void test_who_was_told_presumes_in_turn(void **state)
+{
+    const weft__notice notice = {.kind = WEFT__NOTICE_GONE,
+                                 .subject = LONE_ME,
+                                 .number = WEFT__PRESUMED_DEAD,
+                                 .culprit = 4};
+    (void)state;
+    begin();
+    weft__peer_told_presumed(ctx, 2, &notice);
+    assert_int_equal(atomic_load(&ctx->peers[4].gone), WEFT__LIVES); /* it is reached from here */
+    make_unreachable(4, true);
+    weft__peer_told_presumed(ctx, 2, &notice);
+    assert_int_equal(atomic_load(&ctx->peers[4].gone),
+                     WEFT__UNREACHABLE); /* one host: as many are on the other */
+    make_hosts();
+    weft__peer_told_presumed(ctx, 2, &notice);
+    assert_int_equal(atomic_load(&ctx->peers[4].gone), WEFT__PRESUMED_DEAD);
+    assert_int_equal(atomic_load(&ctx->peers[0].gone), WEFT__PRESUMED_DEAD);
+    assert_true(lone_rank_take_queued(ctx) >= 4); /* all others hear that */
+    end();
+}
+
+/* Others have presumed it dead first.  Where this rank has found that it does not reach it, that is one voice more. */
+static void test_who_has_found_it_says_so(void **state)
+{
+    (void)state;
+    for (int told = 0; told < 2; told++) {
+        begin();
+        make_unreachable(0, told);
+        accuse(0, 2);
+        judge_all();
+        assert_int_equal(atomic_load(&ctx->peers[0].gone), WEFT__PRESUMED_DEAD);
+        assert_int_equal(lone_rank_take_queued(ctx), told ? 0 : LONE_WORLD - 2);
+        end();
+    }
+}
+
+/* Rank 4 has found that it does not reach rank 0, presumes it dead, and asks this rank to tell it. */
+static void test_who_is_presumed_dead_is_told(void **state)
+{
+    weft__notice notice = {.kind = WEFT__NOTICE_GONE,
+                           .subject = 0,
+                           .number = WEFT__PRESUMED_DEAD,
+                           .text = "is unreachable"};
+    (void)state;
+    begin();
+    weft__peer_told_presumed(ctx, 2, &notice); /* reaches it, or does not ask for it */
+    assert_int_equal(lone_rank_take_queued(ctx), 0);
+    notice.knows = 1;
+    weft__peer_told_presumed(ctx, 4, &notice);
+    assert_int_equal(lone_rank_take_queued(ctx), 1);
+    assert_true(ctx->peers[0].passed_on);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ends_are_passed_on),
         cmocka_unit_test(test_an_end_is_the_answer),
         cmocka_unit_test(test_told_that_it_is_unreachable),
+        cmocka_unit_test(test_who_was_told_presumes_in_turn),
+        cmocka_unit_test(test_who_is_presumed_dead_is_told),
+        cmocka_unit_test(test_who_has_found_it_says_so),
         cmocka_unit_test(test_it_is_believed_later),
         cmocka_unit_test(test_who_is_presumed_dead_itself_is_not_believed),
         cmocka_unit_test(test_the_second_who_says_so_is_heard_too),
