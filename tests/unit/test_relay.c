@@ -1,192 +1,30 @@
 /* test_relay.c - ranks of a host meet through one of them: what that costs where they all meet, and what becomes
  * of them when that one dies, stops or leaves.
  *
- * Messages are counted at the functions of ZeroMQ that this program has in place of the library's: those of the
- * server's thread, and those of relays' threads.
- *
- * Deadlines and silences are not waited for: once all has happened that is to happen before, the clock of all ranks
- * goes ahead. */
+ * Messages are counted (join_traffic.h).  Deadlines and silences are not waited for: once all has happened that is to
+ * happen before, the clock of all ranks goes ahead (moved_clock.h). */
+#include "join_traffic.h"
+#include "join_waits.h"
 #include "joiners.h"
-#include "keys.h"
+#include "moved_clock.h"
 #include "relay.h"
-#include "secret.h"
-#include "zap.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
-#include <errno.h>
-#include <poll.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <zmq.h>
 
 enum {
-    MOST = 64,
     BLOCK = 400,
     ALIKE = 300,
     GATHERS = 3,
-    ROUTES = 512,
     TRIES = 5,
     HOLD_MS = 300 * JOB_SLOWER,
     SILENT_MS = WEFT__RELAY_SILENT_MS,
     ASKED_MS = SILENT_MS / 3, /* after which a relay is asked whether it is there */
     QUICK_MS = 300,           /* of silence, where it has to be waited for */
     PATIENT_MS = 9 * LONG_MS, /* where nobody is to take his time's end for it */
-    NAP_MS = 5,
-    NOBODY = 65534 /* a user that is not this one */
+    NOBODY = 65534            /* a user that is not this one */
 };
-
-/* ---- the clock ---- */
-
-/* Where ZeroMQ finds them, too. */
-#define IN_FRONT(name) __asm__(#name) __attribute__((visibility("default")))
-
-int moved_clock_gettime(clockid_t clock, struct timespec *at) IN_FRONT(clock_gettime);
-int napping_poll(struct pollfd *fds, nfds_t n, int timeout) IN_FRONT(poll);
-
-static _Atomic int64_t *ahead_ns; /* shared: of the machine's; NULL: it is the machine's */
-
-int moved_clock_gettime(clockid_t clock, struct timespec *at)
-{
-    const long result = syscall(SYS_clock_gettime, clock, at);
-    int64_t ns;
-    if (result || clock != CLOCK_MONOTONIC || !ahead_ns) return (int)result;
-    ns = (int64_t)at->tv_sec * 1000000000 + at->tv_nsec + atomic_load(ahead_ns);
-    at->tv_sec = (time_t)(ns / 1000000000);
-    at->tv_nsec = (long)(ns % 1000000000);
-    return 0;
-}
-
-/* Naps, so that a wait ends when its time has passed on that clock. */
-int napping_poll(struct pollfd *fds, nfds_t n, int timeout)
-{
-    const int64_t until_ns = weft__deadline(weft__now_ns(), timeout);
-    for (;;) {
-        const int left_ms = weft__poll_ms(until_ns);
-        const struct timespec nap = {.tv_nsec =
-                                         (left_ms < 0 || left_ms > NAP_MS ? NAP_MS : left_ms) * WEFT__MS};
-        int ready = (int)syscall(SYS_ppoll, fds, n, &nap, NULL, 0);
-        if (ready || !left_ms) return ready;
-    }
-}
-
-static void pass_time(int ms)
-{
-    atomic_fetch_add(ahead_ns, ms * WEFT__MS);
-}
-
-/* ---- what is counted ---- */
-
-/* What goes over the ROUTER of one thread. */
-typedef struct traffic {
-    int connections; /* that something has come over */
-    int accepted;    /* those, and others that nothing came over */
-    int in, out;     /* messages */
-    size_t bytes_in, bytes_out;
-    uint32_t routes[ROUTES];
-} traffic;
-
-typedef struct rank_traffic {
-    traffic server, relay;
-    bool met;
-    char sentence[256];
-} rank_traffic;
-
-static rank_traffic *ranks; /* shared */
-static rank_traffic *own;   /* of this process; NULL: nobody counts */
-
-static traffic *counted(void)
-{
-    char name[16] = "";
-    if (!own || pthread_getname_np(pthread_self(), name, sizeof name)) return NULL;
-    if (!strcmp(name, "weft-rendezvous")) return &own->server;
-    return strcmp(name, "weft-relay") ? NULL : &own->relay;
-}
-
-static void *original(const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    if (!found) abort();
-    return found;
-}
-
-static void note_route(traffic *t, zmq_msg_t *msg)
-{
-    uint32_t route = 0;
-    memcpy(&route, (char *)zmq_msg_data(msg) + 1, sizeof route); /* behind a zero */
-    for (int i = 0; i < t->connections; i++)
-        if (t->routes[i] == route) return;
-    if (t->connections < ROUTES) t->routes[t->connections++] = route;
-}
-
-/* The library's. */
-static int (*receive)(zmq_msg_t *, void *, int), (*transmit)(zmq_msg_t *, void *, int);
-static int (*receive_bytes)(void *, void *, size_t, int);
-
-static int
-    hold_ms; /* so long a relay's thread loses its processor where it has read all messages from below */
-
-static void be_held(void *socket, int bytes)
-{
-    static _Thread_local const void *router; /* that something has come over since */
-    char name[16] = "";
-    if (!hold_ms || pthread_getname_np(pthread_self(), name, sizeof name) || strcmp(name, "weft-relay") != 0)
-        return;
-    if (bytes >= 0) {
-        int type = 0;
-        size_t type_bytes = sizeof type;
-        if (!zmq_getsockopt(socket, ZMQ_TYPE, &type, &type_bytes) && type == ZMQ_ROUTER) router = socket;
-        return;
-    }
-    if (router != socket) return;
-    router = NULL;
-    usleep((useconds_t)hold_ms * 1000);
-}
-
-int zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags)
-{
-    traffic *t = counted();
-    int type, bytes, reason;
-    size_t type_bytes = sizeof type;
-    bytes = receive(msg, socket, flags);
-    reason = zmq_errno();
-    be_held(socket, bytes);
-    errno = reason;
-    if (!t || bytes < 0 || zmq_getsockopt(socket, ZMQ_TYPE, &type, &type_bytes) || type != ZMQ_ROUTER)
-        return bytes;
-    if (zmq_msg_more(msg)) {
-        note_route(t, msg);
-        return bytes;
-    }
-    t->in++;
-    t->bytes_in += (size_t)bytes;
-    return bytes;
-}
-
-/* The server's thread hears of its connections so, and of orders. */
-int zmq_recv(void *socket, void *buffer, size_t room, int flags)
-{
-    traffic *t = counted();
-    int bytes = receive_bytes(socket, buffer, room, flags);
-    uint16_t event;
-    if (!t || bytes != 6) return bytes;
-    memcpy(&event, buffer, sizeof event);
-    t->accepted += event == ZMQ_EVENT_ACCEPTED;
-    return bytes;
-}
-
-int zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
-{
-    traffic *t = counted();
-    int type;
-    size_t bytes = zmq_msg_size(msg), type_bytes = sizeof type;
-    if (t && !zmq_getsockopt(socket, ZMQ_TYPE, &type, &type_bytes) && type == ZMQ_ROUTER) {
-        t->out++;
-        t->bytes_out += bytes;
-    }
-    return transmit(msg, socket, flags);
-}
 
 /* ---- what it costs ---- */
 
@@ -355,15 +193,6 @@ static void the_cost_grows_with_hosts_and_not_with_ranks(void **state)
 
 /* ---- when the leader fails ---- */
 
-static const char secret_text[] = "of this test, and long enough for anybody", *secret = "env:RELAY_SECRET";
-
-static void derive_keys(weft__keys *keys)
-{
-    weft__secret read;
-    assert_int_equal(weft__secret_read(secret, &read), WEFT_OK);
-    assert_int_equal(weft__keys_derive(read.bytes, read.length, "test", keys), WEFT_OK);
-}
-
 /* Whether a relay to that server stands on this host. */
 static bool a_rank_leads(void)
 {
@@ -379,52 +208,6 @@ static bool a_rank_leads(void)
     while (!found && fgets(line, sizeof line, sockets)) found = strstr(line, name + strlen("ipc://")) != NULL;
     fclose(sockets);
     return found;
-}
-
-/* Asks the server who is missing until its words begin so.  As a process, so that ranks are forked from one without
- * ZeroMQ's threads. */
-static void await_words(const char *words)
-{
-    const weft__rendezvous_header ask = {.magic = WEFT__RENDEZVOUS_MAGIC,
-                                         .version = WEFT__RENDEZVOUS_VERSION,
-                                         .kind = WEFT__RENDEZVOUS_ASK,
-                                         .client = {0xff}};
-    char endpoint[64], frame[1024];
-    pid_t pid = fork();
-    int status;
-    assert_true(pid >= 0);
-    if (!pid) {
-        weft__keys keys;
-        void *context, *dealer;
-        int linger = 0;
-        alarm(JOB_ALARM_S);
-        derive_keys(&keys);
-        snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", rendezvous_port);
-        if (weft__zmq_take(&context)) exit(1);
-        dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys, sizeof frame);
-        if (!dealer || zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger) ||
-            zmq_connect(dealer, endpoint))
-            exit(1);
-        do {
-            usleep(5000);
-            memset(frame, 0, sizeof frame);
-            zmq_send(dealer, &ask, sizeof ask, 0);
-            zmq_recv(dealer, frame, sizeof frame - 1, 0);
-        } while (strncmp(frame + sizeof ask, words, strlen(words)) != 0);
-        zmq_close(dealer);
-        weft__zmq_give();
-        exit(0);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-}
-
-/* The first that it names is that one: those before it have joined. */
-static void await_all_before(int missing)
-{
-    char words[32];
-    snprintf(words, sizeof words, "rank %d ", missing);
-    await_words(words);
 }
 
 /* n ranks of this host, of whom 0 serves and 1 leads, for only 0 knows how few they are; those that come have joined
@@ -447,18 +230,6 @@ static void come_led(int n, int silent_ms, int coming, pid_t *pids)
     while (!a_rank_leads()) usleep(1000);
     for (int i = 2; i < coming; i++) pids[i] = play_as_process(i);
     await_all_before(coming > 2 ? coming : 2);
-}
-
-static void reap(const pid_t *pids, unsigned mask)
-{
-    for (int i = 0; mask >> i; i++)
-        if (mask >> i & 1) waitpid(pids[i], NULL, 0);
-}
-
-static void end_rank(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
 }
 
 /* Connections to the server: its own rank's; the leader's look, its own and its relay's; and two of this test.  Once more
@@ -791,12 +562,7 @@ int main(void)
         cmocka_unit_test(who_has_the_name_and_is_silent_is_left),
         cmocka_unit_test(another_user_who_has_the_name_is_not_waited_for),
     };
-    *(void **)&receive = original("zmq_msg_recv");
-    *(void **)&receive_bytes = original("zmq_recv");
-    *(void **)&transmit = original("zmq_msg_send");
-    ahead_ns = mmap(NULL, sizeof *ahead_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ranks = mmap(NULL, MOST * sizeof *ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (ranks == MAP_FAILED || ahead_ns == MAP_FAILED) return 1;
+    if (!traffic_begin() || !clock_begin()) return 1;
     setenv("RELAY_SECRET", secret_text, 1);
     return run_joiners(tests, sizeof tests / sizeof tests[0]);
 }
