@@ -72,12 +72,18 @@ void weft__relay_forget(weft__relay *relay)
     weft__words_drop(&relay->words);
 }
 
-/* ---- to the server ---- */
+static bool is_of_route(const weft__relayed *one, const weft__relayed *other)
+{
+    return one->route_bytes == other->route_bytes && !memcmp(one->route, other->route, one->route_bytes);
+}
+
+/* ---- up: to the server, or to the relay that it stands below ---- */
 
 static void connect_upstream(weft__relay *relay)
 {
-    if (relay->phase == WEFT__RELAY_SERVING && !relay->upstream && !weft__relay_connect(relay))
-        weft__relay_lose(relay);
+    if (relay->phase != WEFT__RELAY_SERVING || relay->upstream || atomic_load(&relay->seeks)) return;
+    if (!weft__relay_connect(relay)) weft__relay_lose(relay);
+    relay->heard_ns = weft__now_ns();
 }
 
 static void send_now(weft__relay *relay, zmq_msg_t *frame)
@@ -109,13 +115,6 @@ static void send_words(weft__relay *relay)
     send_now(relay, &frame);
 }
 
-/* After what has waited. */
-static void send_up(weft__relay *relay, zmq_msg_t *frame)
-{
-    send_words(relay);
-    send_now(relay, frame);
-}
-
 /* With what others have to say meanwhile.  The connection that it will go by is made already. */
 static void send_soon(weft__relay *relay, zmq_msg_t *frame)
 {
@@ -127,6 +126,17 @@ static void send_soon(weft__relay *relay, zmq_msg_t *frame)
     if (!weft__words_add(&relay->words, zmq_msg_data(frame), zmq_msg_size(frame))) weft__relay_lose(relay);
     if (relay->words.count == 1) relay->words_ns = weft__now_ns();
     zmq_msg_close(frame);
+}
+
+/* After what has waited, or with it where it is not known yet whereto. */
+static void send_up(weft__relay *relay, zmq_msg_t *frame)
+{
+    if (atomic_load(&relay->seeks)) {
+        send_soon(relay, frame);
+        return;
+    }
+    send_words(relay);
+    send_now(relay, frame);
 }
 
 static void say_up(weft__relay *relay, enum weft__rendezvous_kind kind, const uint8_t *client, uint32_t step,
@@ -166,7 +176,7 @@ static void send_some_parts(weft__relay *relay)
     uint32_t n = 0;
     size_t bytes = 0;
     void *bundle;
-    for (int i = 0; blocks && i < relay->count; i++) {
+    for (int i = 0; blocks && relay->clients && i < relay->count; i++) {
         const weft__relayed *client = &relay->clients[i];
         if (!client->part || (first && !goes_with(client, first))) continue;
         if (!first) first = client;
@@ -191,29 +201,73 @@ static void send_parts(weft__relay *relay)
     while (relay->parts && relay->phase == WEFT__RELAY_SERVING) send_some_parts(relay);
 }
 
-/* Kept with its id behind what is alike, as it goes up. */
-static void keep_part(weft__relay *relay, weft__relayed *client, const weft__rendezvous_header *h,
+/* With its id behind what is alike, as it goes up.  Takes the part over; NULL: no memory. */
+static void keep_part(weft__relay *relay, weft__relayed *client, char *part, size_t bytes, size_t alike,
+                      uint32_t step)
+{
+    if (!part) {
+        weft__relay_lose(relay);
+        return;
+    }
+    drop_part(relay, client);
+    if (!relay->parts++) relay->parts_ns = weft__now_ns();
+    client->part = part;
+    client->part_bytes = bytes;
+    client->alike = alike;
+    client->step = step;
+}
+
+/* Who has brought its part of that step before the others is not waited for again. */
+static void send_parts_if_all_are_here(weft__relay *relay, uint32_t step)
+{
+    for (int i = 0; relay->clients && i < relay->count; i++)
+        if (relay->clients[i].welcomed && relay->clients[i].step != step) return;
+    send_parts(relay);
+}
+
+static void take_part(weft__relay *relay, weft__relayed *client, const weft__rendezvous_header *h,
                       const char *block, size_t bytes)
 {
     const size_t id_bytes = sizeof client->id;
     size_t alike = h->alike < bytes ? h->alike : bytes;
     char *part = bytes <= WEFT__RENDEZVOUS_BLOCK_MAX ? malloc(bytes + id_bytes) : NULL;
-    if (!part) {
-        weft__relay_lose(relay);
+    if (part) {
+        memcpy(part, block, alike);
+        memcpy(part + alike, client->id, id_bytes);
+        memcpy(part + alike + id_bytes, block + alike, bytes - alike);
+    }
+    keep_part(relay, client, part, bytes + id_bytes, alike, h->step);
+    send_parts_if_all_are_here(relay, h->step);
+}
+
+/* Another relay's, of those that still come by it. */
+static void take_parts(weft__relay *relay, const weft__relayed *from, const weft__rendezvous_header *h,
+                       const char *payload, size_t bytes)
+{
+    weft__bundle_head head;
+    size_t all;
+    char *blocks;
+    bool good;
+    if (!weft__bundle_head_read(payload, bytes, WEFT__RENDEZVOUS_TOTAL_MAX, &head) ||
+        head.block_bytes - head.alike < WEFT__RENDEZVOUS_ID_BYTES)
+        return;
+    all = (size_t)head.blocks * head.block_bytes;
+    blocks = malloc(all + weft__bundle_room(head.blocks, head.block_bytes));
+    if (!blocks) {
+        weft__relay_lose(relay); /* no memory */
         return;
     }
-    memcpy(part, block, alike);
-    memcpy(part + alike, client->id, id_bytes);
-    memcpy(part + alike + id_bytes, block + alike, bytes - alike);
-    drop_part(relay, client);
-    if (!relay->parts++) relay->parts_ns = weft__now_ns();
-    client->part = part;
-    client->part_bytes = bytes + id_bytes;
-    client->alike = alike;
-    client->step = h->step;
-    for (int i = 0; i < relay->count; i++)
-        if (relay->clients[i].welcomed && !relay->clients[i].part) return;
-    send_parts(relay);
+    good = weft__bundle_read(payload, bytes, &head, blocks + all, blocks);
+    for (uint32_t i = 0; good && i < head.blocks && relay->phase == WEFT__RELAY_SERVING; i++) {
+        const char *block = blocks + (size_t)i * head.block_bytes;
+        weft__relayed *client = find(relay, (const uint8_t *)block + head.alike);
+        char *part;
+        if (!client || !is_of_route(client, from)) continue;
+        if ((part = malloc(head.block_bytes))) memcpy(part, block, head.block_bytes);
+        keep_part(relay, client, part, head.block_bytes, head.alike, h->step);
+    }
+    free(blocks);
+    send_parts_if_all_are_here(relay, h->step);
 }
 
 /* ---- to clients ---- */
@@ -226,23 +280,95 @@ static void send_down(weft__relay *relay, const weft__relayed *to, zmq_msg_t *fr
     zmq_msg_close(frame);
 }
 
+/* What is told to one of them. */
+typedef struct told {
+    const weft__relayed *to;
+    const void *frame;
+    size_t bytes;
+} told;
+
+/* Those of one connection beside each other, and what is told to one in the order in which it came. */
+static int by_route(const void *left, const void *right)
+{
+    const told *a = left, *b = right;
+    int order;
+    if (a->to->route_bytes != b->to->route_bytes) return a->to->route_bytes < b->to->route_bytes ? -1 : 1;
+    order = memcmp(a->to->route, b->to->route, a->to->route_bytes);
+    if (order) return order;
+    return (const char *)a->frame < (const char *)b->frame ? -1 : a->frame != b->frame;
+}
+
+static int of_one_route(const told *list, int n)
+{
+    int i = 1;
+    while (i < n && is_of_route(list[0].to, list[i].to)) i++;
+    return i;
+}
+
+static told *make_list(weft__relay *relay, size_t n)
+{
+    told *list = calloc(n + 1, sizeof *list);
+    if (!list) weft__relay_lose(relay); /* no memory */
+    return list;
+}
+
+/* Once a connection. */
 static void send_to_all(weft__relay *relay, zmq_msg_t *frame)
 {
-    for (int i = 0; i < relay->count; i++) {
+    told *list = make_list(relay, (size_t)relay->count);
+    int n = 0;
+    for (int i = 0; list && i < relay->count; i++)
+        if (relay->clients[i].welcomed) list[n++].to = &relay->clients[i];
+    if (n > 1) qsort(list, (size_t)n, sizeof *list, by_route);
+    for (int i = 0; i < n; i += of_one_route(&list[i], n - i)) {
         zmq_msg_t one;
-        if (!relay->clients[i].welcomed) continue;
         zmq_msg_init(&one);
-        if (zmq_msg_copy(&one, frame) == 0) send_down(relay, &relay->clients[i], &one);
+        if (zmq_msg_copy(&one, frame) == 0) send_down(relay, list[i].to, &one);
     }
+    free(list);
     zmq_msg_close(frame);
+}
+
+/* As one message to the relay that they are behind. */
+static void send_words_down(weft__relay *relay, const told *list, int n)
+{
+    const weft__rendezvous_header h = {.magic = WEFT__RENDEZVOUS_MAGIC,
+                                       .version = WEFT__RENDEZVOUS_VERSION,
+                                       .kind = WEFT__RENDEZVOUS_WORDS,
+                                       .rank = -1,
+                                       .world = -1};
+    weft__words words = {.list = NULL};
+    zmq_msg_t frame;
+    bool good = true;
+    for (int i = 0; i < n && good; i++) good = weft__words_add(&words, list[i].frame, list[i].bytes);
+    good = good && words.list && !zmq_msg_init_size(&frame, sizeof h + words.bytes);
+    if (good) {
+        memcpy(zmq_msg_data(&frame), &h, sizeof h);
+        memcpy((char *)zmq_msg_data(&frame) + sizeof h, words.list, words.bytes);
+        send_down(relay, list[0].to, &frame);
+    } else {
+        weft__relay_lose(relay); /* no memory */
+    }
+    weft__words_drop(&words);
+}
+
+static void send_one_down(weft__relay *relay, const told *one)
+{
+    zmq_msg_t frame;
+    if (zmq_msg_init_size(&frame, one->bytes)) {
+        weft__relay_lose(relay); /* no memory */
+        return;
+    }
+    memcpy(zmq_msg_data(&frame), one->frame, one->bytes);
+    send_down(relay, one->to, &frame);
 }
 
 /* ---- what comes ---- */
 
-static bool read_header(zmq_msg_t *frame, weft__rendezvous_header *h)
+static bool read_header(const void *frame, size_t bytes, weft__rendezvous_header *h)
 {
-    if (zmq_msg_size(frame) < sizeof *h) return false;
-    memcpy(h, zmq_msg_data(frame), sizeof *h);
+    if (bytes < sizeof *h) return false;
+    memcpy(h, frame, sizeof *h);
     return h->magic == WEFT__RENDEZVOUS_MAGIC && h->version == WEFT__RENDEZVOUS_VERSION;
 }
 
@@ -283,13 +409,13 @@ void weft__relay_connection_ended(weft__relay *relay, int fd)
 }
 
 /* Who is there after that; NULL: nobody of whom there would be something to say.  A descriptor that somebody else
- * had is free since that one has gone. */
+ * had, on another connection, is free since that one has gone. */
 static weft__relayed *meet(weft__relay *relay, const weft__relayed *from, const weft__rendezvous_header *h)
 {
     weft__relayed *client;
     if (h->kind == WEFT__RENDEZVOUS_JOIN) {
         for (int i = 0; i < relay->count; i++)
-            if (relay->clients[i].fd == from->fd &&
+            if (relay->clients[i].fd == from->fd && !is_of_route(&relay->clients[i], from) &&
                 memcmp(relay->clients[i].id, h->client, sizeof h->client) != 0)
                 relay->some_ended = relay->clients[i].ended = true;
         tell_of_the_ended(relay);
@@ -300,98 +426,170 @@ static weft__relayed *meet(weft__relay *relay, const weft__relayed *from, const 
     if (!client) {
         weft__relayed fresh = *from;
         memcpy(fresh.id, h->client, sizeof fresh.id);
+        fresh.attempt = h->step;
         if (!(client = add(relay, &fresh))) weft__relay_lose(relay);
         return client;
     }
+    if (h->step < client->attempt) return NULL; /* overtaken by a newer connection's */
     memcpy(client->route, from->route, sizeof client->route);
     client->route_bytes = from->route_bytes;
+    client->attempt = h->step;
     client->fd = from->fd;
+    client->below = from->below;
     client->ended = from->ended;
     client->left = false;
     return client;
 }
 
-void weft__relay_up(weft__relay *relay, const weft__relayed *from, zmq_msg_t *frame)
+/* It says nothing more, in words that are used up. */
+static void take_last_word(weft__relay *relay, weft__relayed *client, zmq_msg_t *frame)
 {
-    weft__rendezvous_header h;
-    weft__relayed *client = read_header(frame, &h) ? meet(relay, from, &h) : NULL;
-    if (!client || relay->phase != WEFT__RELAY_SERVING) {
-        zmq_msg_close(frame);
-        return;
-    }
-    switch (h.kind) {
-    case WEFT__RENDEZVOUS_STILL: send_down(relay, client, frame); return;
-    case WEFT__RENDEZVOUS_GATHER:
-        keep_part(relay, client, &h, (const char *)zmq_msg_data(frame) + sizeof h,
-                  zmq_msg_size(frame) - sizeof h);
-        zmq_msg_close(frame);
-        return;
-    case WEFT__RENDEZVOUS_ASK: send_parts(relay); break;
-    case WEFT__RENDEZVOUS_FAIL: break;
-    case WEFT__RENDEZVOUS_JOIN: send_soon(relay, frame); return;
-    case WEFT__RENDEZVOUS_DONE:
-        send_soon(relay, frame);
-        take_away(relay, client);
-        end_if_over(relay);
-        return;
-    default: zmq_msg_close(frame); return;
-    }
-    send_up(relay, frame);
+    send_soon(relay, frame);
+    take_away(relay, client);
+    end_if_over(relay);
 }
 
 /* One that is no list of them. */
-static void hand_down(weft__relay *relay, zmq_msg_t *frame)
+static void take_word(weft__relay *relay, const weft__relayed *from, const weft__rendezvous_header *h,
+                      zmq_msg_t *frame)
 {
-    weft__rendezvous_header h;
-    weft__relayed *client = NULL;
-    if (read_header(frame, &h)) {
-        if (h.kind == WEFT__RENDEZVOUS_GATHERED) {
-            send_to_all(relay, frame);
+    const char *payload = (const char *)zmq_msg_data(frame) + sizeof *h;
+    const size_t bytes = zmq_msg_size(frame) - sizeof *h;
+    weft__relayed *client = meet(relay, from, h);
+    if (client && relay->phase == WEFT__RELAY_SERVING) {
+        switch (h->kind) {
+        case WEFT__RENDEZVOUS_GATHER: take_part(relay, client, h, payload, bytes); break;
+        case WEFT__RENDEZVOUS_ASK:
+            send_parts(relay);
+            send_up(relay, frame);
             return;
+        case WEFT__RENDEZVOUS_FAIL: send_up(relay, frame); return;
+        case WEFT__RENDEZVOUS_JOIN: send_soon(relay, frame); return;
+        case WEFT__RENDEZVOUS_DONE: take_last_word(relay, client, frame); return;
+        case WEFT__RENDEZVOUS_LEFT: /* a relay below tells it of its own clients */
+            if (!is_of_route(client, from)) break;
+            take_last_word(relay, client, frame);
+            return;
+        default: break;
         }
-        client = find(relay, h.client);
-    }
-    if (!client || h.kind == WEFT__RENDEZVOUS_STILL) {
-        zmq_msg_close(frame);
-        return;
-    }
-    if (h.kind == WEFT__RENDEZVOUS_JOINED) relay->some_in = client->welcomed = true;
-    send_down(relay, client, frame);
-}
-
-void weft__relay_down(weft__relay *relay, zmq_msg_t *frame)
-{
-    weft__rendezvous_header h;
-    const char *list;
-    const void *one;
-    size_t left, bytes;
-    if (!read_header(frame, &h) || h.kind != WEFT__RENDEZVOUS_WORDS) {
-        hand_down(relay, frame);
-        return;
-    }
-    list = (const char *)zmq_msg_data(frame) + sizeof h;
-    left = zmq_msg_size(frame) - sizeof h;
-    while ((one = weft__words_next(&list, &left, &bytes))) {
-        zmq_msg_t copy;
-        if (zmq_msg_init_size(&copy, bytes)) {
-            weft__relay_lose(relay); /* no memory */
-            break;
-        }
-        memcpy(zmq_msg_data(&copy), one, bytes);
-        hand_down(relay, &copy);
     }
     zmq_msg_close(frame);
 }
 
+/* A list of a relay below, whose words are taken one by one. */
+static void take_words(weft__relay *relay, weft__relayed from, const zmq_msg_t *frame)
+{
+    const char *list = (const char *)zmq_msg_data((zmq_msg_t *)frame) + sizeof(weft__rendezvous_header);
+    size_t left = zmq_msg_size(frame) - sizeof(weft__rendezvous_header), bytes;
+    const void *one;
+    from.below = true;
+    while ((one = weft__words_next(&list, &left, &bytes))) {
+        weft__rendezvous_header h;
+        zmq_msg_t copy;
+        if (!read_header(one, bytes, &h)) continue;
+        if (zmq_msg_init_size(&copy, bytes)) {
+            weft__relay_lose(relay); /* no memory */
+            return;
+        }
+        memcpy(zmq_msg_data(&copy), one, bytes);
+        take_word(relay, &from, &h, &copy);
+    }
+}
+
+void weft__relay_up(weft__relay *relay, const weft__relayed *from, zmq_msg_t *frame)
+{
+    weft__rendezvous_header h;
+    if (read_header(zmq_msg_data(frame), zmq_msg_size(frame), &h) && relay->phase == WEFT__RELAY_SERVING) {
+        switch (h.kind) {
+        case WEFT__RENDEZVOUS_STILL: send_down(relay, from, frame); return;
+        case WEFT__RENDEZVOUS_WORDS: take_words(relay, *from, frame); break;
+        case WEFT__RENDEZVOUS_PARTS:
+            take_parts(relay, from, &h, (const char *)zmq_msg_data(frame) + sizeof h,
+                       zmq_msg_size(frame) - sizeof h);
+            break;
+        default: take_word(relay, from, &h, frame); return;
+        }
+    }
+    zmq_msg_close(frame);
+}
+
+/* Who is to hear that; NULL: nobody. */
+static weft__relayed *hearer_of(weft__relay *relay, const weft__rendezvous_header *h)
+{
+    weft__relayed *client = h->kind == WEFT__RENDEZVOUS_STILL ? NULL : find(relay, h->client);
+    if (client && h->kind == WEFT__RENDEZVOUS_JOINED) relay->some_in = client->welcomed = true;
+    return client;
+}
+
+/* To each relay below what its ranks are told in one message again, and to others each alone. */
+static void hand_words_down(weft__relay *relay, const char *words, size_t bytes)
+{
+    told *list = make_list(relay, bytes / sizeof(weft__rendezvous_header));
+    weft__rendezvous_header h;
+    int n = 0;
+    if (!list) return;
+    while ((list[n].frame = weft__words_next(&words, &bytes, &list[n].bytes)))
+        if (read_header(list[n].frame, list[n].bytes, &h) && (list[n].to = hearer_of(relay, &h))) n++;
+    if (n > 1) qsort(list, (size_t)n, sizeof *list, by_route);
+    for (int i = 0, together; i < n; i += together) {
+        together = list[i].to->below ? of_one_route(&list[i], n - i) : 1;
+        if (together > 1)
+            send_words_down(relay, &list[i], together);
+        else
+            send_one_down(relay, &list[i]);
+    }
+    free(list);
+}
+
+void weft__relay_down(weft__relay *relay, zmq_msg_t *frame)
+{
+    const char *payload = (const char *)zmq_msg_data(frame) + sizeof(weft__rendezvous_header);
+    const weft__relayed *client;
+    weft__rendezvous_header h;
+    relay->heard_ns = weft__now_ns();
+    if (read_header(zmq_msg_data(frame), zmq_msg_size(frame), &h)) {
+        if (h.kind == WEFT__RENDEZVOUS_GATHERED) {
+            send_to_all(relay, frame);
+            return;
+        }
+        if (h.kind == WEFT__RENDEZVOUS_WORDS) {
+            hand_words_down(relay, payload, zmq_msg_size(frame) - sizeof h);
+        } else if ((client = hearer_of(relay, &h))) {
+            send_down(relay, client, frame);
+            return;
+        }
+    }
+    zmq_msg_close(frame);
+}
+
+/* Where it stands below another relay: leaves that when it does not answer; one that was not asked, for this thread had
+ * no processor, is asked first.  Returns when to look again. */
+static int64_t keep_in_touch(weft__relay *relay, int64_t now_ns)
+{
+    const int still_ms = relay->silent_ms / WEFT__RELAY_ASKED;
+    if (!relay->silent_ms || !relay->upstream || relay->phase != WEFT__RELAY_SERVING) return WEFT__NEVER;
+    if (relay->asked_ns <= relay->heard_ns) {
+        const int64_t ask_ns = weft__deadline(relay->heard_ns, still_ms);
+        if (now_ns < ask_ns) return ask_ns;
+        say_up(relay, WEFT__RENDEZVOUS_STILL, NULL, 0, NULL, 0);
+        relay->asked_ns = now_ns;
+    }
+    if (now_ns < weft__deadline(relay->asked_ns, relay->silent_ms - still_ms))
+        return weft__deadline(relay->asked_ns, relay->silent_ms - still_ms);
+    weft__relay_lose(relay);
+    return WEFT__NEVER;
+}
+
 int64_t weft__relay_settle(weft__relay *relay, int64_t now_ns)
 {
-    int64_t words_ns = WEFT__NEVER, parts_ns = WEFT__NEVER;
+    int64_t words_ns = WEFT__NEVER, parts_ns = WEFT__NEVER, next_ns;
     take_the_ended_away(relay);
-    if (relay->phase != WEFT__RELAY_SERVING) return WEFT__NEVER;
+    if (relay->phase != WEFT__RELAY_SERVING || atomic_load(&relay->seeks)) return WEFT__NEVER;
     if (relay->words.count) words_ns = weft__deadline(relay->words_ns, WEFT__RELAY_WORDS_MS);
     if (relay->parts) parts_ns = weft__deadline(relay->parts_ns, WEFT__RELAY_PARTS_MS);
     if (now_ns >= words_ns) send_words(relay);
     if (now_ns >= parts_ns) send_parts(relay);
-    if (relay->words.count && words_ns < parts_ns) return words_ns;
-    return relay->parts ? parts_ns : WEFT__NEVER;
+    next_ns = keep_in_touch(relay, now_ns);
+    if (relay->words.count && words_ns < next_ns) next_ns = words_ns;
+    return relay->parts && parts_ns < next_ns ? parts_ns : next_ns;
 }

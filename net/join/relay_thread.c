@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define RELAY_DESCRIPTORS 16  /* its sockets; and one for each rank of its host */
+#define RELAY_DESCRIPTORS 16 /* its sockets; and one for each rank of its host, and for each relay below it */
 #define LAST_WORDS_MS     250 /* for what is still under way when its sockets close */
 #define BACKLOG           1024 /* ranks that come at once; an abstract socket turns those away that are too many */
 
@@ -155,12 +155,12 @@ bool weft__relay_connect(weft__relay *relay)
 {
     static _Atomic unsigned made;
     char text[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32], events[64];
-    int linger = LAST_WORDS_MS, unlimited = 0, port = weft__address_port(&relay->server);
+    int linger = LAST_WORDS_MS, unlimited = 0, port = weft__address_port(&relay->above);
     snprintf(events, sizeof events, "inproc://weft-relay-%u", made++);
-    weft__address_text(&relay->server, text);
+    weft__address_text(&relay->above, text);
     weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
     relay->upstream =
-        weft__zmq_socket(relay->context, ZMQ_DEALER, false, relay->server.any.sa_family == AF_INET6,
+        weft__zmq_socket(relay->context, ZMQ_DEALER, false, relay->above.any.sa_family == AF_INET6,
                          relay->keys, WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
     relay->monitor = zmq_socket(relay->context, ZMQ_PAIR);
     if (relay->upstream && relay->monitor &&
@@ -182,11 +182,26 @@ static void close_sockets(weft__relay *relay)
     relay->router = NULL;
 }
 
-static weft_status bind_name(weft__relay *relay, const char *name)
+/* For other hosts, at that address and a port that is free.  Where that is not possible they do without it. */
+static void listen_at(weft__relay *relay, const char *own)
+{
+    char endpoint[WEFT__ADDRESS_BYTES + 32], bound[256];
+    size_t bytes = sizeof bound;
+    weft__address_endpoint(own, NULL, endpoint, sizeof endpoint);
+    if (weft__zmq_bind(relay->router, endpoint) ||
+        zmq_getsockopt(relay->router, ZMQ_LAST_ENDPOINT, bound, &bytes))
+        return;
+    snprintf(relay->place.address, sizeof relay->place.address, "%s", own);
+    relay->place.port = atoi(strrchr(bound, ':') + 1);
+    atomic_store(&relay->seeks, true);
+}
+
+/* own: where it listens for other hosts too; NULL: it does not. */
+static weft_status bind_name(weft__relay *relay, const char *name, const char *own)
 {
     int linger = LAST_WORDS_MS, unlimited = 0, backlog = BACKLOG, reason;
-    relay->router = weft__zmq_socket(relay->context, ZMQ_ROUTER, true, false, relay->keys,
-                                     WEFT__RENDEZVOUS_BLOCK_MAX + 4096);
+    relay->router = weft__zmq_socket(relay->context, ZMQ_ROUTER, true, own && strchr(own, ':'), relay->keys,
+                                     (own ? WEFT__RENDEZVOUS_TOTAL_MAX : WEFT__RENDEZVOUS_BLOCK_MAX) + 4096);
     if (!relay->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(relay->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(relay->router, ZMQ_SNDHWM, &unlimited, sizeof unlimited);
@@ -198,7 +213,10 @@ static weft_status bind_name(weft__relay *relay, const char *name)
     }
     relay->strangers.seen = connection_seen;
     relay->strangers.arg = relay;
-    if (!weft__zmq_bind(relay->router, name)) return WEFT_OK;
+    if (!weft__zmq_bind(relay->router, name)) {
+        if (own) listen_at(relay, own);
+        return WEFT_OK;
+    }
     reason = errno;
     close_sockets(relay);
     if (reason == EADDRINUSE) return WEFT_PENDING;
@@ -245,6 +263,7 @@ static void *relay_serve(void *arg)
         zmq_poll(items, relay->upstream ? 5 : 3, weft__poll_ms(stop_ns < until_ns ? stop_ns : until_ns));
         if (items[0].revents) (void)!read(relay->order_fd, &orders, sizeof orders);
     }
+    relay->silent_ms = 0;                             /* it asks nobody any more */
     (void)weft__relay_settle(relay, WEFT__NEVER - 1); /* what has not been waited for long enough */
     close_sockets(relay);
     return NULL;
@@ -262,7 +281,7 @@ static weft_status start_thread(weft__relay *relay)
               : WEFT_OK;
 }
 
-weft_status weft__relay_open(void *context, weft__keys *keys, const weft__address *server,
+weft_status weft__relay_open(void *context, weft__keys *keys, const weft__address *server, const char *own,
                              weft__relay **relay)
 {
     weft__relay *made = calloc(1, sizeof *made);
@@ -271,11 +290,12 @@ weft_status weft__relay_open(void *context, weft__keys *keys, const weft__addres
     if (!made) return weft__fail_memory(sizeof *made, "joining");
     made->context = context;
     made->keys = weft__keys_take(keys);
-    made->server = *server;
+    made->above = *server;
     atomic_store(&made->stop_ns, WEFT__NEVER);
     made->order_fd = -1;
     weft__relay_name(keys, server, name);
-    if ((status = weft__quota_descriptors(RELAY_DESCRIPTORS, "joining"))) goto free_relay;
+    if ((status = weft__quota_descriptors(RELAY_DESCRIPTORS + (own ? WEFT__TREE_FAN : 0), "joining")))
+        goto free_relay;
     made->order_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (made->order_fd < 0) {
         status = weft__fail_errno("no descriptor for this host's relay");
@@ -283,7 +303,7 @@ weft_status weft__relay_open(void *context, weft__keys *keys, const weft__addres
     }
     weft__descriptor_own(made->order_fd);
     if ((status = weft__zap_admit(keys))) goto free_relay;
-    if ((status = bind_name(made, name))) goto dismiss;
+    if ((status = bind_name(made, name, own))) goto dismiss;
     if ((status = start_thread(made))) goto close_router;
     *relay = made;
     return WEFT_OK;
@@ -303,6 +323,22 @@ static void look_at_orders(const weft__relay *relay)
 {
     const uint64_t one = 1;
     (void)!write(relay->order_fd, &one, sizeof one);
+}
+
+const weft__rendezvous_place *weft__relay_seeks(const weft__relay *relay)
+{
+    return relay && atomic_load(&relay->seeks) ? &relay->place : NULL;
+}
+
+void weft__relay_go(weft__relay *relay, const weft__address *above, int silent_ms)
+{
+    if (!weft__relay_seeks(relay)) return;
+    if (above) {
+        relay->above = *above;
+        relay->silent_ms = silent_ms;
+    }
+    atomic_store(&relay->seeks, false); /* its thread reads those after this */
+    look_at_orders(relay);
 }
 
 void weft__relay_finish(weft__relay *relay)

@@ -168,6 +168,8 @@ weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out)
     r->started_ns = weft__now_ns();
     r->deadline_ns = how->deadline_ns;
     r->relay_silent_ms = how->relay_silent_ms ? how->relay_silent_ms : WEFT__RELAY_SILENT_MS;
+    r->tree.hosts = how->tree.hosts ? how->tree.hosts : WEFT__TREE_HOSTS;
+    r->tree.fan = how->tree.fan ? how->tree.fan : WEFT__TREE_FAN;
     status = sodium_init() < 0 ? weft__fail(WEFT_ERR_SYSTEM, "libsodium cannot be initialised")
                                : rendezvous_meet(r, how);
     if (status)

@@ -19,6 +19,15 @@
 /* A relay (relay.h) that has said nothing for so long is left: it is asked once, after a third of that. */
 #define WEFT__RELAY_SILENT_MS 3000
 
+/* Relays of so many hosts speak to the server at which ranks meet.  Those of further hosts speak to one of these, or
+ * of others that are there already, each of which has so many below it. */
+#define WEFT__TREE_HOSTS 256
+#define WEFT__TREE_FAN   16
+
+typedef struct weft__tree {
+    int hosts, fan; /* 0: as above */
+} weft__tree;
+
 typedef struct weft__join {
     const weft_bootstrap *bootstrap; /* the caller's, or NULL; then the init method does not count */
     struct weft__kv *store;          /* the same */
@@ -28,6 +37,7 @@ typedef struct weft__join {
     int rank, world_size;            /* from the config; -1: not given.  Win over everything else. */
     int64_t deadline_ns;
     int relay_silent_ms; /* 0: WEFT__RELAY_SILENT_MS */
+    weft__tree tree;     /* the same for all ranks */
 } weft__join;
 
 typedef struct weft__rendezvous weft__rendezvous;

@@ -47,8 +47,8 @@ bool weft__rendezvous_send(weft__rendezvous_server *s, const weft__rendezvous_me
 }
 
 /* False: its connection is gone. */
-static bool send_to(weft__rendezvous_server *s, const weft__rendezvous_member *to,
-                    enum weft__rendezvous_kind kind, const void *payload, size_t bytes)
+bool weft__rendezvous_say(weft__rendezvous_server *s, const weft__rendezvous_member *to,
+                          enum weft__rendezvous_kind kind, const void *payload, size_t bytes)
 {
     weft__rendezvous_header header = weft__rendezvous_header_for(s, kind, to->rank);
     zmq_msg_t msg;
@@ -98,8 +98,8 @@ static void send_to_relay(weft__rendezvous_server *s, weft__rendezvous_member *c
         memcpy(frame + sizeof header, payload, bytes);
         if (!weft__words_add(&words, frame, sizeof header + bytes)) break;
     }
-    if (i) send_to(s, members[0], WEFT__RENDEZVOUS_WORDS, words.list, words.bytes);
-    for (; i < n; i++) send_to(s, members[i], kind, payload, bytes);
+    if (i) weft__rendezvous_say(s, members[0], WEFT__RENDEZVOUS_WORDS, words.list, words.bytes);
+    for (; i < n; i++) weft__rendezvous_say(s, members[i], kind, payload, bytes);
     weft__words_drop(&words);
 }
 
@@ -114,7 +114,7 @@ static void send_to_all(weft__rendezvous_server *s, enum weft__rendezvous_kind k
         if (together > 1)
             send_to_relay(s, &members[i], together, kind, payload, bytes);
         else
-            send_to(s, members[i], kind, payload, bytes);
+            weft__rendezvous_say(s, members[i], kind, payload, bytes);
     }
 }
 
@@ -147,9 +147,11 @@ void weft__rendezvous_refuse(weft__rendezvous_server *s, weft_status status, con
 
 /* ---- members ---- */
 
-void weft__rendezvous_begin(weft__rendezvous_server *s)
+void weft__rendezvous_begin(weft__rendezvous_server *s, const weft__tree *tree)
 {
     s->world = -1; /* and its phase is JOINING */
+    s->tree = *tree;
+    s->by_leader = (weft__index){.key_bytes = WEFT__RENDEZVOUS_ID_BYTES, .stride = sizeof *s->leaders};
     s->by_id = (weft__index){.key_bytes = WEFT__RENDEZVOUS_ID_BYTES, .stride = sizeof *s->members};
     s->by_host = (weft__index){.key_bytes = WEFT__HOST_ID_BYTES, .stride = WEFT__HOST_ID_BYTES};
 }
@@ -165,6 +167,8 @@ void weft__rendezvous_forget(weft__rendezvous_server *s)
     weft__index_free(&s->by_host);
     free(s->quitters);
     free(s->dropped);
+    free(s->leaders);
+    weft__index_free(&s->by_leader);
     free(s->asks);
     weft__rendezvous_drop_last(s);
 }
@@ -245,6 +249,7 @@ static void take_away(weft__rendezvous_server *s, int place)
 {
     weft__rendezvous_member *gone = &s->members[place], *last = &s->members[--s->count];
     note_dropped(s, gone);
+    weft__rendezvous_leader_left(s, gone->id);
     s->done -= gone->done;
     if (gone->given_rank >= 0 && s->by_rank[gone->given_rank] == place + 1) s->by_rank[gone->given_rank] = 0;
     if (gone == last) return;
@@ -315,7 +320,7 @@ bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s)
     bool some = false;
     for (int i = 0; i < n; i += together) {
         together = weft__rendezvous_of_one_route(&members[i], n - i);
-        bool gone = !send_to(s, members[i], WEFT__RENDEZVOUS_STILL, NULL, 0);
+        bool gone = !weft__rendezvous_say(s, members[i], WEFT__RENDEZVOUS_STILL, NULL, 0);
         for (int k = i; k < i + together; k++) members[k]->gone = gone;
         some = some || gone;
     }
@@ -407,28 +412,39 @@ static int host_order(weft__rendezvous_server *s, const weft__rendezvous_who *wh
     return ++s->host_count;
 }
 
+/* What stands behind who it is that joins; NULL: nothing, or what is too long. */
+static const weft__rendezvous_place *place_in(const void *payload, size_t bytes)
+{
+    const size_t who_bytes = sizeof(weft__rendezvous_who);
+    return bytes == who_bytes + sizeof(weft__rendezvous_place)
+               ? (const void *)((const char *)payload + who_bytes)
+               : NULL;
+}
+
 static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member *from,
                       const weft__rendezvous_header *h, const void *payload, size_t bytes)
 {
+    const weft__rendezvous_place *place = place_in(payload, bytes);
     weft__rendezvous_who who;
     weft__rendezvous_member *m;
     int host;
     bool had_world = s->world > 0;
-    if (bytes != sizeof who || h->rank >= WEFT__WORLD_MAX || h->world > WEFT__WORLD_MAX) {
+    if ((bytes != sizeof who && !place) || h->rank >= WEFT__WORLD_MAX || h->world > WEFT__WORLD_MAX) {
         weft__log(WEFT__INFO, "a rank that joins is dropped: it says rank %d of %d, in %zu bytes", h->rank,
                   h->world, bytes);
         return;
     }
     memcpy(&who, payload, sizeof who);
     if (!sodium_is_zero(who.run, sizeof who.run) && memcmp(who.run, s->nonce, sizeof who.run) != 0) {
-        send_to(s, from, WEFT__RENDEZVOUS_ANOTHER, NULL, 0);
+        weft__rendezvous_say(s, from, WEFT__RENDEZVOUS_ANOTHER, NULL, 0);
         return;
     }
     if (is_overtaken(s, h->client, h->step)) return;
     if (s->phase == WEFT__SERVER_COMPLETE) {
-        send_to(s, from, WEFT__REGISTRY_BUSY, NULL, 0);
+        weft__rendezvous_say(s, from, WEFT__REGISTRY_BUSY, NULL, 0);
         return;
     }
+    if (weft__rendezvous_place_leader(s, from, h, place, false)) return;
     who.host[sizeof who.host - 1] = who.host_id[sizeof who.host_id - 1] = '\0';
     host = host_order(s, &who);
     if (s->phase == WEFT__SERVER_JOINING) {
@@ -438,7 +454,7 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
     m = host < 0 ? NULL : add_member(s, from, h->rank);
     if (!m) {
         weft__rendezvous_refuse(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for another member");
-        send_to(s, from, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
+        weft__rendezvous_say(s, from, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
     m->who = who;
@@ -448,7 +464,7 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
     m->joined_ns = weft__now_ns();
     m->arrival = memcmp(m->id, s->own, sizeof m->id) == 0 ? -1 : s->arrivals++;
     if (s->phase == WEFT__SERVER_FAILED) {
-        send_to(s, m, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
+        weft__rendezvous_say(s, m, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
         return;
     }
     check_newcomer(s, m, had_world);
@@ -472,7 +488,7 @@ void weft__rendezvous_answer_asks(weft__rendezvous_server *s)
     if (s->phase == WEFT__SERVER_JOINING) drop_the_gone(s);
     for (int i = 0; i < s->ask_count; i++) {
         weft__rendezvous_missing(s, weft__rendezvous_find(s, s->asks[i].id), words, sizeof words);
-        send_to(s, &s->asks[i], WEFT__RENDEZVOUS_MISSING, words, strlen(words));
+        weft__rendezvous_say(s, &s->asks[i], WEFT__RENDEZVOUS_MISSING, words, strlen(words));
     }
     s->ask_count = 0;
 }
@@ -542,14 +558,15 @@ static void take_message(weft__rendezvous_server *s, const weft__rendezvous_memb
     }
     switch (h->kind) {
     case WEFT__RENDEZVOUS_JOIN:
+        weft__rendezvous_place_leader(s, from, h, place_in(payload, bytes), true);
         /* The answer to its first JOIN went to a connection that it had given up meanwhile. */
         if (s->phase == WEFT__SERVER_FAILED)
-            send_to(s, m, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
+            weft__rendezvous_say(s, m, WEFT__RENDEZVOUS_FAILED, s->sentence, strlen(s->sentence));
         if (s->phase == WEFT__SERVER_COMPLETE)
-            send_to(s, m, WEFT__RENDEZVOUS_JOINED, s->nonce, sizeof s->nonce);
+            weft__rendezvous_say(s, m, WEFT__RENDEZVOUS_JOINED, s->nonce, sizeof s->nonce);
         break;
     case WEFT__RENDEZVOUS_GATHER: weft__rendezvous_take_part(s, m, h->step, h->alike, payload, bytes); break;
-    case WEFT__RENDEZVOUS_STILL: send_to(s, m, WEFT__RENDEZVOUS_STILL, NULL, 0); break;
+    case WEFT__RENDEZVOUS_STILL: weft__rendezvous_say(s, m, WEFT__RENDEZVOUS_STILL, NULL, 0); break;
     case WEFT__RENDEZVOUS_FAIL: take_fail(s, m, h, payload, bytes); break;
     case WEFT__RENDEZVOUS_DONE: take_done(s, m); break;
     default: break;

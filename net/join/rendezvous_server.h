@@ -40,6 +40,16 @@ struct weft__dropped {
     uint32_t attempt;
 };
 
+/* A rank that leads its host, and has said where its relay can be reached (rendezvous_tree.c). */
+struct weft__leader {
+    uint8_t id[WEFT__RENDEZVOUS_ID_BYTES]; /* first: by_leader finds it there */
+    weft__rendezvous_place at;
+    uint32_t attempt; /* of its connections, that by which it was told where to go */
+    int above;        /* which of them its relay was sent to; -1: none, it speaks to the server */
+    int below;        /* how many were sent to it */
+    bool gone; /* it has left, or somebody who was sent to it has come back: nobody is sent to it any more */
+};
+
 enum weft__server_phase {
     WEFT__SERVER_JOINING, /* as it is made */
     WEFT__SERVER_COMPLETE,
@@ -71,6 +81,12 @@ struct weft__rendezvous_server {
     int quitter_count;
     struct weft__dropped *dropped;
     int dropped_count;
+    weft__tree tree;
+    struct weft__leader *leaders; /* in the order in which they came */
+    int leader_count, leader_room;
+    weft__index by_leader;
+    int heads;                     /* of them, that speak to the server */
+    int open;                      /* of them, the first that others may be sent to */
     weft__rendezvous_member *asks; /* of these, who want to know who is missing: id and route */
     int ask_count;
     uint8_t nonce[WEFT__RUN_NONCE_BYTES]; /* of this run of the job */
@@ -87,7 +103,7 @@ struct weft__rendezvous_server {
 };
 
 /* Nobody is there yet.  Memory, and what lies in it, is the caller's to free: weft__rendezvous_forget. */
-void weft__rendezvous_begin(weft__rendezvous_server *s);
+void weft__rendezvous_begin(weft__rendezvous_server *s, const weft__tree *tree);
 void weft__rendezvous_forget(weft__rendezvous_server *s);
 /* A frame from there (route); whatever it is.  from: its id is filled in. */
 void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *from, const void *frame,
@@ -104,6 +120,8 @@ bool weft__rendezvous_give_way(weft__rendezvous_server *s);
 weft__rendezvous_header weft__rendezvous_header_for(const weft__rendezvous_server *s,
                                                     enum weft__rendezvous_kind kind, int rank);
 bool weft__rendezvous_send(weft__rendezvous_server *s, const weft__rendezvous_member *to, zmq_msg_t *msg);
+bool weft__rendezvous_say(weft__rendezvous_server *s, const weft__rendezvous_member *to,
+                          enum weft__rendezvous_kind kind, const void *payload, size_t bytes);
 weft__rendezvous_member *weft__rendezvous_find(weft__rendezvous_server *s, const uint8_t *id);
 /* Joining has failed: all are told, and all who are still to come.  The first cause wins. */
 void weft__rendezvous_refuse(weft__rendezvous_server *s, weft_status status, const char *format, ...)
@@ -120,6 +138,12 @@ int weft__rendezvous_by_route(const void *left, const void *right); /* of pointe
 weft__rendezvous_member **weft__rendezvous_waiting(const weft__rendezvous_server *s, int *n);
 /* How many of these n, from the first on, are behind one connection. */
 int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n);
+/* rendezvous_tree.c: somebody joins who leads its host (at: where its relay can be reached), or who may have done so
+ * before (NULL).  True: it has been told to go elsewhere, and joins there.  known: it is a member here. */
+bool weft__rendezvous_place_leader(weft__rendezvous_server *s, const weft__rendezvous_member *from,
+                                   const weft__rendezvous_header *h, const weft__rendezvous_place *at,
+                                   bool known);
+void weft__rendezvous_leader_left(weft__rendezvous_server *s, const uint8_t *id);
 /* rendezvous_missing.c: who is waited for, in words; and whose time ran out before all were there.  asks: the
  * member that wants to know, or NULL. */
 void weft__rendezvous_missing(const weft__rendezvous_server *s, const weft__rendezvous_member *asks,

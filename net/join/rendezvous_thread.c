@@ -158,7 +158,7 @@ close_ends:
 
 weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__keys *keys,
                                    const uint8_t own[WEFT__RENDEZVOUS_ID_BYTES],
-                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES],
+                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES], const weft__tree *tree,
                                    weft__rendezvous_server **server)
 {
     weft__rendezvous_server *s = calloc(1, sizeof *s);
@@ -166,7 +166,7 @@ weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__
     int reason;
     if (!s) return weft__fail_memory(sizeof *s, "the server at which ranks meet");
     s->keys = weft__keys_take(keys);
-    weft__rendezvous_begin(s);
+    weft__rendezvous_begin(s, tree);
     memcpy(s->own, own, sizeof s->own);
     memcpy(s->nonce, nonce, sizeof s->nonce);
     if (sodium_is_zero(nonce, sizeof s->nonce)) randombytes_buf(s->nonce, sizeof s->nonce);

@@ -20,6 +20,11 @@
  *   relay <-> server   WORDS    several frames in one (words.h)
  *   client -> relay    STILL    are you still there?   (the server answers it too)
  *
+ * Where there are many hosts, relays speak to relays as to the server.  Who leads a host says JOIN to the server with
+ * where its relay can be reached, and is told where that one, and it itself, is to go:
+ *
+ *   client -> server   JOIN     as ever, and a place    server -> client   PLACED   a place; port 0: here
+ *
  * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection, or when it comes
  * by another way, and then GATHER of the step whose answer it has not got; its id tells that it is the same.  The
  * server's thread sleeps without a timer unless it is being stopped. */
@@ -27,6 +32,7 @@
 #define WEFT_NET_JOIN_RENDEZVOUS_WIRE_H
 #include "address.h"
 #include "auth.h"
+#include "rendezvous.h"
 #include "url.h"
 
 #include <stdbool.h>
@@ -34,13 +40,13 @@
 #include <weft/weft.h>
 
 /* The limits of a job that joins; beside them stand WEFT__WORLD_MAX (url.h), and the descriptors of the serving
- * rank: one for each host and one for each of these that leads others. */
+ * rank: one for each of WEFT__TREE_HOSTS hosts and one for each of these that leads others. */
 #define WEFT__RENDEZVOUS_BLOCK_MAX (1024 * 1024) /* one rank's part of a gather */
 #define WEFT__RENDEZVOUS_TOTAL_MAX \
     ((size_t)1024 * WEFT__WORLD_MAX) /* all parts together: 1 KiB from each rank */
 #define WEFT__RENDEZVOUS_ID_BYTES 16
 #define WEFT__RENDEZVOUS_MAGIC    0x54534657u /* "WFST" in little-endian */
-#define WEFT__RENDEZVOUS_VERSION  3
+#define WEFT__RENDEZVOUS_VERSION  4
 
 enum weft__rendezvous_kind {
     WEFT__RENDEZVOUS_JOIN = 1,
@@ -57,7 +63,8 @@ enum weft__rendezvous_kind {
     WEFT__RENDEZVOUS_STILL,
     WEFT__RENDEZVOUS_PARTS,
     WEFT__RENDEZVOUS_LEFT,
-    WEFT__RENDEZVOUS_WORDS
+    WEFT__RENDEZVOUS_WORDS,
+    WEFT__RENDEZVOUS_PLACED
 };
 
 typedef struct weft__rendezvous_header {
@@ -79,14 +86,21 @@ typedef struct weft__rendezvous_who {
     uint8_t run[WEFT__RUN_NONCE_BYTES]; /* that the client was told to find here; zeros: whichever it is */
 } weft__rendezvous_who;
 
+/* Behind the payload of JOIN: where that rank's relay can be reached by other hosts.  Payload of PLACED: of whom. */
+typedef struct weft__rendezvous_place {
+    char address[WEFT__ADDRESS_BYTES];
+    int32_t port; /* 0: the server itself */
+} weft__rendezvous_place;
+
 typedef struct weft__rendezvous_server weft__rendezvous_server;
 
 /* Binds and starts to serve; port 0 takes one that is free and writes it into the address.  WEFT_PENDING: the
  * address cannot be bound here (errno tells why): taken, or another host's.  own: the client id of the
- * serving rank, which comes first among those without a given rank.  nonce: of this run; zeros: make one. */
+ * serving rank, which comes first among those without a given rank.  nonce: of this run; zeros: make one.  tree: what
+ * relays make, see rendezvous.h. */
 weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__keys *keys,
                                    const uint8_t own[WEFT__RENDEZVOUS_ID_BYTES],
-                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES],
+                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES], const weft__tree *tree,
                                    weft__rendezvous_server **server);
 /* Nobody joins from now on, for another server is to be the one; stop it then.  False: all have joined
  * already, and this server stays. */

@@ -12,7 +12,6 @@
 
 #define LINGER_MS 250 /* for our last word */
 #define REFUSALS  3   /* failed handshakes in a row that mean a wrong secret */
-#define ASKED     3   /* after this part of the time for silence a relay is asked whether it is there */
 
 /* ---- connecting ---- */
 
@@ -148,7 +147,7 @@ bool weft__link_is_asked(const weft__link *link)
 
 int64_t weft__link_patience_ns(const weft__link *link)
 {
-    const int still_ms = link->silent_ms / ASKED;
+    const int still_ms = link->silent_ms / WEFT__RELAY_ASKED;
     return weft__link_is_asked(link) ? weft__deadline(link->asked_ns, link->silent_ms - still_ms)
                                      : weft__deadline(link->heard_ns, still_ms);
 }

@@ -6,7 +6,8 @@
  *   3. connect for good, prove the secret (CURVE), say JOIN, and wait until all are there: to the server, or to
  *      the rank of this host that relays for the others (relay.h), which is who comes first.  Whatever is wrong
  *      with that one, this rank goes to the server itself and joins again there, and asks again for what it waits
- *      for; then what is wrong with the server shows as ever.
+ *      for; then what is wrong with the server shows as ever.  Who leads its host in a job of many hosts may be sent
+ *      on to another host's relay: then its own relay goes there, and it joins by that one as its host's others do.
  * Back to 1 when the server vanishes before that, turns out to be of another run, or when this rank serves
  * and another one is to.  Later a connection that breaks is made again, and the server has gone where nobody listens.
  * Every wait ends at the deadline; then the server is asked who is missing.  The connection itself tells a wrong
@@ -97,11 +98,17 @@ static void say(client *c, enum weft__rendezvous_kind kind, weft_status status, 
 
 static void say_join(client *c)
 {
-    weft__rendezvous_who who = {.pid = (int32_t)getpid()};
-    memcpy(who.run, c->place.nonce, sizeof who.run);
-    weft__host_id(who.host_id);
-    if (gethostname(who.host, sizeof who.host - 1)) memcpy(who.host, "?", 2);
-    say(c, WEFT__RENDEZVOUS_JOIN, WEFT_OK, &who, sizeof who);
+    struct {
+        weft__rendezvous_who who;
+        weft__rendezvous_place place; /* only where its relay seeks one */
+    } all = {.who = {.pid = (int32_t)getpid()}};
+    const weft__rendezvous_place *place = weft__relay_seeks(c->relay);
+    _Static_assert(sizeof all == sizeof all.who + sizeof all.place, "one lies behind the other");
+    memcpy(all.who.run, c->place.nonce, sizeof all.who.run);
+    weft__host_id(all.who.host_id);
+    if (gethostname(all.who.host, sizeof all.who.host - 1)) memcpy(all.who.host, "?", 2);
+    if (place) all.place = *place;
+    say(c, WEFT__RENDEZVOUS_JOIN, WEFT_OK, &all, place ? sizeof all : sizeof all.who);
     c->known = true;
 }
 
@@ -131,6 +138,31 @@ static weft_status in_vain(client *c, enum weft__in_vain what)
     return status == WEFT_OK ? AGAIN : status;
 }
 
+static weft_status connect_for_good(client *c)
+{
+    weft_status status = weft__link_connect(&c->link, &c->place.at);
+    if (!status) c->busy = c->known = false;
+    return status;
+}
+
+/* To whom the relay that this rank leads is to speak.  To another one: this rank joins by its own from now on. */
+static weft_status take_place(client *c, const weft__rendezvous_answer *said)
+{
+    weft__rendezvous_place place;
+    weft__address above;
+    if (!weft__relay_seeks(c->relay) || said->bytes != sizeof place) return WEFT_OK;
+    memcpy(&place, said->payload, sizeof place);
+    place.address[sizeof place.address - 1] = '\0';
+    if (!place.port || weft__address_resolve(place.address, place.port, &above)) {
+        weft__relay_go(c->relay, NULL, 0);
+        return WEFT_OK;
+    }
+    weft__relay_go(c->relay, &above, c->link.silent_ms);
+    weft__link_close(&c->link);
+    c->link.through = true;
+    return connect_for_good(c);
+}
+
 static weft_status server_gone(const client *c)
 {
     return weft__fail(WEFT_ERR_PEER, "the rank that serves at %s has gone while the job was starting",
@@ -153,6 +185,11 @@ static weft_status take_answer(client *c, enum weft__rendezvous_kind wanted, ans
             weft_status status = in_vain(c, WEFT__COMPLETE);
             if (status != NONE) return status;
             c->busy = true;
+            weft__relay_go(c->relay, NULL, 0); /* its ranks are to hear that too */
+        }
+        if (h->kind == WEFT__RENDEZVOUS_PLACED) {
+            const weft_status status = take_place(c, &a->said);
+            if (status) return status;
         }
         if (h->kind == wanted && (wanted != WEFT__RENDEZVOUS_GATHERED || h->step == c->step)) return WEFT_OK;
     }
@@ -160,13 +197,6 @@ static weft_status take_answer(client *c, enum weft__rendezvous_kind wanted, ans
 }
 
 /* ---- connecting ---- */
-
-static weft_status connect_for_good(client *c)
-{
-    weft_status status = weft__link_connect(&c->link, &c->place.at);
-    if (!status) c->busy = c->known = false;
-    return status;
-}
 
 /* A moment, or until the finder has heard something. */
 static void via_server_rest(client *c)
@@ -255,13 +285,20 @@ static bool may_be_relayed(const client *c)
     return c->r->world_size <= 0 || c->r->world_size >= WEFT__RELAY_RANKS;
 }
 
+/* Whether there can be more hosts than may all speak to the server. */
+static bool may_be_a_tree(const client *c)
+{
+    return c->r->world_size <= 0 || c->r->world_size > c->r->tree.hosts;
+}
+
 /* Before this rank says JOIN: leads its host, goes by the rank that does, or, where neither is possible or the job
  * is known to be small, alone. */
 static void choose_way(client *c)
 {
     weft_status status;
     if (c->link.through || !may_be_relayed(c)) return;
-    status = weft__relay_open(c->link.context, c->r->keys, &c->place.at, &c->relay);
+    status = weft__relay_open(c->link.context, c->r->keys, &c->place.at, may_be_a_tree(c) ? c->address : NULL,
+                              &c->relay);
     c->link.through = status == WEFT_PENDING;
 }
 
@@ -401,8 +438,8 @@ static weft_status via_server_look(client *c)
 /* OK: we do; NONE: that address is not for us. */
 static weft_status via_server_serve(client *c)
 {
-    weft_status status =
-        weft__rendezvous_serve(c->link.context, &c->place.at, c->r->keys, c->id, c->place.nonce, &c->server);
+    weft_status status = weft__rendezvous_serve(c->link.context, &c->place.at, c->r->keys, c->id,
+                                                c->place.nonce, &c->r->tree, &c->server);
     if (status == WEFT_PENDING) {
         status = c->finder->in_vain(c->finder, &c->place, WEFT__NOT_BOUND, NULL);
         return status ? status : NONE;
@@ -448,6 +485,7 @@ static weft_status join_once(client *c)
     status = await(c, WEFT__RENDEZVOUS_JOINED, c->r->deadline_ns, &a);
     if (!status) {
         c->link.joined = true;
+        weft__relay_go(c->relay, NULL, 0); /* where its place has not been told: it is too late for another */
         status = weft__rendezvous_answer_welcome(&a.said, c->r->rank, c->r->world_size);
     }
     if (!status) {
@@ -559,6 +597,8 @@ static void via_server_leave(void *state)
     if (!c->has_all && end_ns < until_ns && weft__deadline(end_ns, FAILED_MS) < until_ns)
         until_ns = weft__deadline(end_ns, FAILED_MS);
     say_goodbye(c);
+    weft__relay_go(c->relay, NULL,
+                   0); /* where it has been told no place: its ranks are to hear what went wrong */
     weft__relay_stop(c->relay, until_ns);
     weft__rendezvous_stop(c->server, until_ns);
     if (c->link.context) weft__zmq_give();

@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     static weft__rendezvous_server s;
     input in = {data, bytes};
     memset(&s, 0, sizeof s);
-    weft__rendezvous_begin(&s);
+    weft__rendezvous_begin(&s, &(weft__tree){2, 1});
     memset(s.nonce, 1, sizeof s.nonce);
     memcpy(s.host_id, "here", 5);
     for (int frames = 0; in.left && frames < 64; frames++) {

@@ -1,5 +1,6 @@
-/* join_game.c - ranks meet at a server, directly and through relays of their hosts, in any order; ranks die, and
- * with a leader its relay; ranks leave a relay that they take for silent.
+/* join_game.c - ranks meet at a server, directly and through relays of their hosts, which may stand below relays of
+ * other hosts, in any order; ranks die, and with a leader its relay; ranks leave a relay that they take for silent, and
+ * so do relays.
  *
  * The server and the relays are the library's (rendezvous_server.c, relay.c); the clients do what via_server.c
  * does.  Functions of ZeroMQ put what is sent into queues here.  What must hold: nobody's place is taken twice;
@@ -18,7 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MOST = 10, CLIENTS_MOST = 24, WAYS_MOST = 96, GATHERS = 3, BLOCK = 24, ALIKE = 12, SERVER = -1 };
+enum {
+    RANKS_MOST = 12,
+    CLIENTS_MOST = 28,
+    WAYS_MOST = 160,
+    GATHERS = 3,
+    BLOCK = 24,
+    ALIKE = 12,
+    SERVER = -1
+};
 
 typedef struct frame {
     struct frame *next;
@@ -43,7 +52,7 @@ typedef struct client {
     bool came, dead, joined, done, leads;
     bool gone;          /* it has hung up when it was done */
     bool stray;         /* of a run that is to follow: waits for it, at this one's server or relay */
-    int way, relay_way; /* to what it joins by; its relay's to the server; -1: none */
+    int way, relay_way; /* to what it joins by; its relay's to the server, or to a relay; -1: none */
     uint32_t attempts, step;
     weft__relay relay;
 } client;
@@ -88,6 +97,12 @@ static int open_way(int to)
     return way_count++;
 }
 
+/* The relay at whose end; NULL: it is the server. */
+static client *upper_end(int number)
+{
+    return ways[number].to == SERVER ? NULL : &clients[ways[number].to];
+}
+
 static void end_way(int number)
 {
     if (number < 0) return;
@@ -125,7 +140,9 @@ int __wrap_zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
     const client *c = relay_of(socket);
     size_t bytes = zmq_msg_size(msg);
     if (socket != &server_socket && !c) return __real_zmq_msg_send(msg, socket, flags);
-    if (c && socket == &c->relay_way)
+    if (c && socket == &c->relay_way && c->relay_way < 0)
+        trace_blame("the relay of client %d speaks before it knows to whom", (int)(c - clients));
+    else if (c && socket == &c->relay_way)
         append(&ways[c->relay_way].up, zmq_msg_data(msg), bytes);
     else if (next_way >= 0)
         append(&ways[next_way].down, zmq_msg_data(msg), bytes);
@@ -166,14 +183,17 @@ static void say_gather(const client *c)
     say(c, WEFT__RENDEZVOUS_GATHER, block, sizeof block);
 }
 
-/* On a fresh way; what it waits for it asks for again. */
+/* On a fresh way; what it waits for it asks for again.  The place of its relay is told by a number: its own. */
 static void introduce(client *c, int to)
 {
-    weft__rendezvous_who who = {.pid = c->rank};
-    snprintf(who.host_id, sizeof who.host_id, "host %d", c->host);
+    struct {
+        weft__rendezvous_who who;
+        weft__rendezvous_place place;
+    } all = {{.pid = c->rank}, {.port = 1 + (int32_t)(c - clients)}};
+    snprintf(all.who.host_id, sizeof all.who.host_id, "host %d", c->host);
     c->way = open_way(to);
     c->attempts++;
-    say(c, WEFT__RENDEZVOUS_JOIN, &who, sizeof who);
+    say(c, WEFT__RENDEZVOUS_JOIN, &all, c->relay.seeks ? sizeof all : sizeof all.who);
     if (c->joined && !c->done) say_gather(c);
     if (c->done) say(c, WEFT__RENDEZVOUS_DONE, NULL, 0);
 }
@@ -187,12 +207,34 @@ static client *leader_of(int host)
     return NULL;
 }
 
+/* To the server, or to the relay of that client, which may have died meanwhile. */
+static void place_relay(client *c, int to)
+{
+    TRACE("the relay of client %d goes to %d", (int)(c - clients), to);
+    c->relay_way = open_way(to);
+    c->relay.seeks = false;
+}
+
 static void lead(client *c)
 {
     c->leads = true;
-    c->relay_way = open_way(SERVER);
     c->relay.router = &c->relay;
     c->relay.upstream = &c->relay_way;
+    if (chance_one_in(4))
+        place_relay(c, SERVER);
+    else
+        c->relay.seeks = true;
+}
+
+static void hear_place(client *c, const char *payload)
+{
+    weft__rendezvous_place place;
+    memcpy(&place, payload, sizeof place);
+    if (!c->relay.seeks) return;
+    place_relay(c, place.port ? place.port - 1 : SERVER);
+    if (!place.port) return;
+    end_way(c->way);
+    introduce(c, (int)(c - clients));
 }
 
 static void come(client *c)
@@ -240,8 +282,11 @@ static void hear(client *c, const frame *f)
                     f->data + sizeof h);
     if (h.kind == WEFT__RENDEZVOUS_GATHERED && c->joined)
         hear_gathered(c, &h, f->data + sizeof h, f->bytes - sizeof h);
+    if (h.kind == WEFT__RENDEZVOUS_PLACED) hear_place(c, f->data + sizeof h);
+    if (h.kind == WEFT__REGISTRY_BUSY && c->relay.seeks) place_relay(c, SERVER);
     if (h.kind != WEFT__RENDEZVOUS_JOINED || c->joined) return;
     c->joined = true;
+    if (c->relay.seeks) place_relay(c, SERVER);
     c->step = 1;
     if (h.rank != c->rank) trace_blame("rank %d is welcomed as rank %d", c->rank, h.rank);
     say_gather(c);
@@ -253,6 +298,14 @@ static void leave_relay(client *c)
     TRACE("client %d leaves its relay", (int)(c - clients));
     end_way(c->way);
     introduce(c, SERVER);
+}
+
+/* That has ended, or is taken for silent: its ranks take their own way, and relays below notice. */
+static void lose_relay(client *leader)
+{
+    TRACE("the relay of client %d is lost", (int)(leader - clients));
+    weft__relay_lose(&leader->relay);
+    end_way(leader->relay_way);
 }
 
 static void die(client *c)
@@ -289,6 +342,13 @@ static bool may_settle(const client *leader)
     return true;
 }
 
+/* Whether it has something to say. */
+static bool has_news(const client *leader)
+{
+    const weft__relay *r = &leader->relay;
+    return !r->seeks && (r->some_ended || (r->phase == WEFT__RELAY_SERVING && (r->parts || r->words.count)));
+}
+
 static void deliver_up(int number)
 {
     way *w = &ways[number];
@@ -304,6 +364,8 @@ static void deliver_up(int number)
         tell_ends(&clients[w->to]);
         from.ended = w->told;
         weft__relay_up(&clients[w->to].relay, &from, &msg);
+        if (clients[w->to].relay.seeks && may_settle(&clients[w->to]))
+            weft__relay_settle(&clients[w->to].relay, WEFT__NEVER - 1);
     }
     free(f);
 }
@@ -315,7 +377,10 @@ static void deliver_down(int number)
     for (int i = 0; i < client_count; i++) {
         zmq_msg_t msg;
         if (clients[i].dead) continue;
-        if (clients[i].way == number) hear(&clients[i], f);
+        if (clients[i].way == number) {
+            hear(&clients[i], f);
+            break;
+        }
         if (!clients[i].leads || clients[i].relay_way != number) continue;
         zmq_msg_init_size(&msg, f->bytes);
         memcpy(zmq_msg_data(&msg), f->data, f->bytes);
@@ -324,15 +389,24 @@ static void deliver_down(int number)
     free(f);
 }
 
+/* Whether something still comes by that way to the server. */
+static bool is_on_its_way(int number)
+{
+    const client *upper;
+    if (number < 0) return false;
+    upper = upper_end(number);
+    if (ways[number].up.first) return true;
+    if (!upper) return false;
+    if (!upper->dead && upper->relay.phase == WEFT__RELAY_SERVING &&
+        ((ways[number].ended && !ways[number].told) || upper->relay.some_ended || upper->relay.words.count))
+        return true;
+    return is_on_its_way(upper->relay_way);
+}
+
 /* Whether a way of a dead client, or of its relay, still says something to the server. */
 static bool is_heard_of(const client *c)
 {
-    const way *w = &ways[c->way];
-    const client *leader = w->to == SERVER ? NULL : &clients[w->to];
-    if (w->up.first || (c->leads && ways[c->relay_way].up.first)) return true;
-    return leader && (leader->dead ? ways[leader->relay_way].up.first != NULL
-                                   : !w->told || leader->relay.some_ended || leader->relay.words.count ||
-                                         ways[leader->relay_way].up.first);
+    return is_on_its_way(c->way) || (c->leads && is_on_its_way(c->relay_way));
 }
 
 static bool may_come(int number)
@@ -354,8 +428,7 @@ static bool happen(void)
                 come(c);
                 return true;
             }
-            if (c->leads && !c->dead && (c->relay.parts || c->relay.words.count || c->relay.some_ended) &&
-                may_settle(c) && chance_one_in(3)) {
+            if (c->leads && !c->dead && has_news(c) && may_settle(c) && chance_one_in(3)) {
                 weft__relay_settle(&c->relay, WEFT__NEVER - 1);
                 return true;
             }
@@ -374,6 +447,16 @@ static bool happen(void)
     return false;
 }
 
+static bool is_lost(const client *leader)
+{
+    return leader && (leader->dead || leader->relay.phase == WEFT__RELAY_LOST);
+}
+
+static bool has_ended(const client *leader)
+{
+    return leader && (leader->dead || leader->relay.phase != WEFT__RELAY_SERVING);
+}
+
 /* What is noticed when nothing else happens: ends of connections, timers. */
 static bool notice(void)
 {
@@ -381,14 +464,17 @@ static bool notice(void)
     for (int i = 0; i < client_count; i++) {
         client *c = &clients[i];
         if (c->dead) continue;
-        if (c->came && !c->gone && ways[c->way].to != SERVER && way_count < WAYS_MOST &&
-            (clients[ways[c->way].to].dead || clients[ways[c->way].to].relay.phase == WEFT__RELAY_LOST)) {
+        if (c->came && !c->gone && is_lost(upper_end(c->way)) && way_count < WAYS_MOST) {
             leave_relay(c);
             some = true;
         }
-        if (!c->leads) continue;
+        if (!c->leads || c->relay.seeks) continue;
+        if (c->relay.phase == WEFT__RELAY_SERVING && has_ended(upper_end(c->relay_way))) {
+            lose_relay(c);
+            some = true;
+        }
         tell_ends(c);
-        some = some || c->relay.some_ended || c->relay.parts || c->relay.words.count;
+        some = some || has_news(c);
         weft__relay_settle(&c->relay, WEFT__NEVER - 1);
     }
     for (int i = 0; i < client_count && !some; i++) some = may_come(i);
@@ -418,6 +504,10 @@ static void run(int deaths)
             c->gone = true;
             end_way(c->way);
         }
+        if (chance_one_in(60) && c->leads && !c->dead && c->relay_way >= 0 &&
+            ways[c->relay_way].to != SERVER && c->relay.phase == WEFT__RELAY_SERVING &&
+            way_count < WAYS_MOST - 40)
+            lose_relay(c);
         if (chance_one_in(40) && c->came && !c->dead && !c->gone && ways[c->way].to != SERVER &&
             way_count < WAYS_MOST - 20)
             leave_relay(c);
@@ -434,8 +524,9 @@ static void run(int deaths)
 /* Whether its last words have reached the server: whoever they went by lives. */
 static bool must_be_known(const client *c)
 {
-    const client *leader = ways[c->way].to == SERVER ? NULL : &clients[ways[c->way].to];
-    return !leader || (!leader->dead && leader->relay.phase != WEFT__RELAY_LOST);
+    for (const client *upper = upper_end(c->way); upper; upper = upper_end(upper->relay_way))
+        if (is_lost(upper) || upper->relay_way < 0) return false;
+    return true;
 }
 
 static void check(void)
@@ -471,7 +562,7 @@ void play_join(void)
 {
     memset(&server, 0, sizeof server);
     memset(clients, 0, sizeof clients);
-    weft__rendezvous_begin(&server);
+    weft__rendezvous_begin(&server, &(weft__tree){1 + chance_below(3), 1 + chance_below(2)});
     server.router = &server_socket;
     memset(server.nonce, 1, sizeof server.nonce);
     ranks = 2 + chance_below(RANKS_MOST - 1);

@@ -59,6 +59,8 @@ typedef struct part {
     int fails;           /* tells the others so instead of gathering */
     int gather_bytes;
     int relay_silent_ms; /* 0: as long as ever */
+    weft__tree tree;
+    const char *host; /* of a process that is on another one; NULL: it is on this */
     weft_status status, gather_status;
     int got_rank, got_world;
     char sentence[1024], nonce[40], address[WEFT__ADDRESS_BYTES], job_dir[256];
@@ -144,7 +146,8 @@ static inline void *play(void *arg)
                        .secret = p->secret,
                        .rank = p->rank,
                        .world_size = p->world_size,
-                       .relay_silent_ms = p->relay_silent_ms};
+                       .relay_silent_ms = p->relay_silent_ms,
+                       .tree = p->tree};
     weft__rendezvous *r;
     come(p);
     join.deadline_ns = weft__deadline(p->began_ns, p->timeout_ms);
@@ -216,6 +219,7 @@ static inline pid_t play_as_process(int i)
     assert_true(pid >= 0);
     if (pid) return pid;
     alarm(JOB_ALARM_S);
+    if (parts[i].host) setenv("WEFT_HOSTID", parts[i].host, 1);
     play(&parts[i]);
     weft__log_flush(); /* the log's thread may not have had its turn yet, and exit does not wait for it */
     exit(0);           /* not _exit: so that a leak checker sees the children too */

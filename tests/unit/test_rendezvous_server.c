@@ -22,6 +22,7 @@ static weft__keys *keys;
 static void *context;
 static weft__address place;
 static weft__rendezvous_server *server;
+static const weft__tree tree = {1, 2}; /* hosts that speak to it, and to one of these */
 
 static int begin(void **state)
 {
@@ -30,7 +31,7 @@ static int begin(void **state)
     place.v4.sin_family = AF_INET;
     place.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return weft__keys_make("secret", 6, "job", &keys) || weft__zmq_take(&context) ||
-           weft__rendezvous_serve(context, &place, keys, own, run, &server);
+           weft__rendezvous_serve(context, &place, keys, own, run, &tree, &server);
 }
 
 static int end(void **state)
@@ -362,6 +363,95 @@ static void all_came_but_too_late_to_connect(void **state)
     for (int i = 0; i < 3; i++) zmq_close(clients[i]);
 }
 
+/* ---- where relays go ---- */
+
+enum { FAR = 1000 }; /* the port of a leader's relay is its name, and so much */
+
+/* Where the relay of that leader is sent: to that of the one whose name this is, or to the server: 0. */
+static int place_of(void *dealer, int name)
+{
+    struct {
+        weft__rendezvous_header header;
+        weft__rendezvous_who who;
+        weft__rendezvous_place place;
+    } join = {.header = {.magic = WEFT__RENDEZVOUS_MAGIC,
+                         .version = WEFT__RENDEZVOUS_VERSION,
+                         .kind = WEFT__RENDEZVOUS_JOIN,
+                         .rank = -1,
+                         .world = 64,
+                         .step = 1},
+              .who = {.pid = 7, .host_id = "h", .host = "h"},
+              .place = {.address = "127.0.0.1", .port = FAR + name}};
+    weft__rendezvous_place told;
+    words got;
+    join.header.client[0] = (uint8_t)name;
+    assert_int_equal(zmq_send(dealer, &join, sizeof join, 0), sizeof join);
+    assert_int_equal(take(dealer, JOB_WAIT_MS, &got), WEFT__RENDEZVOUS_PLACED);
+    memcpy(&told, got.payload, sizeof told);
+    return told.port ? told.port - FAR : 0;
+}
+
+/* Who was sent elsewhere joins by that. */
+static void comes_by_another(void *dealer, int name)
+{
+    say_join_on(dealer, name, run, -1, 64, 2);
+}
+
+/* What they were told, once no socket is open any more that would keep a test that fails from its end. */
+static void check_places(const int *told, const int *expected, int n)
+{
+    for (int i = 0; i < n; i++) assert_int_equal(told[i], expected[i]);
+}
+
+static void relays_are_sent_to_the_first_that_have_room(void **state)
+{
+    static const int expected[] = {0, 1, 1, 1,
+                                   2, 2, 3}; /* the last is sent to one that is still on its way */
+    void *d = client();
+    int told[7];
+    (void)state;
+    told[0] = place_of(d, 1);
+    told[1] = place_of(d, 2);
+    told[2] = place_of(d, 2); /* it has asked before */
+    comes_by_another(d, 2);
+    for (int i = 3; i < 7; i++) told[i] = place_of(d, i);
+    zmq_close(d);
+    check_places(told, expected, 7);
+}
+
+/* Its host does not count any more, either. */
+static void nobody_is_sent_to_one_that_has_gone(void **state)
+{
+    static const int expected[] = {0, 1, 0, 2};
+    void *gone = client(), *d = client();
+    int told[4];
+    (void)state;
+    told[0] = place_of(gone, 1);
+    told[1] = place_of(d, 2);
+    say_join(d, 9, run, -1, 64);
+    comes_by_another(d, 2);
+    zmq_close(gone);
+    await_missing(d, "62 of 64 ranks are missing");
+    told[2] = place_of(d, 3);
+    told[3] = place_of(d, 4);
+    zmq_close(d);
+    check_places(told, expected, 4);
+}
+
+static void nobody_is_sent_where_one_has_come_back_from(void **state)
+{
+    static const int expected[] = {0, 1, 2};
+    void *d = client();
+    int told[3];
+    (void)state;
+    told[0] = place_of(d, 1);
+    told[1] = place_of(d, 2);
+    say_join_on(d, 2, run, -1, 64, 3);
+    told[2] = place_of(d, 3);
+    zmq_close(d);
+    check_places(told, expected, 3);
+}
+
 /* ---- the wrong secret ---- */
 
 static _Atomic int named; /* lines that say whose secret is wrong */
@@ -417,6 +507,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_run_is_the_one_looked_for, begin, end),
         cmocka_unit_test_setup_teardown(who_resigns_takes_nobody, begin, end),
         cmocka_unit_test_setup_teardown(a_complete_job_keeps_its_server, begin, end),
+        cmocka_unit_test_setup_teardown(relays_are_sent_to_the_first_that_have_room, begin, end),
+        cmocka_unit_test_setup_teardown(nobody_is_sent_to_one_that_has_gone, begin, end),
+        cmocka_unit_test_setup_teardown(nobody_is_sent_where_one_has_come_back_from, begin, end),
         cmocka_unit_test_setup_teardown(who_has_gone_gives_its_place_back, begin, end),
         cmocka_unit_test_setup_teardown(all_came_but_too_late_to_connect, begin, end),
         cmocka_unit_test_setup_teardown(an_overtaken_word_leads_nobody_astray, begin, end),
