@@ -8,8 +8,8 @@
  * Failing: a peer that is gone ends its sends and receives in ERR_PEER; no memory is told at the call. */
 #include "p2p_box.h"
 #include "reserve.h"
-#include "status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -512,20 +512,27 @@ void weft__p2p_end_send(weft__p2p *p2p, weft__send *send)
         weft__p2p_finish_send(p2p, send, WEFT_ERR_PEER);
 }
 
+void weft__p2p_bye_to(weft__p2p *p2p, int peer)
+{
+    weft__peer_box *box = &p2p->peers[peer];
+    const weft__frame frame = {.kind = WEFT__FRAME_BYE,
+                               .tag = (int32_t)p2p->bye_status,
+                               .length = (uint32_t)strlen(p2p->bye_why)};
+    /* Where nothing ever went, nobody can be waiting for something to be taken. */
+    box->bye_awaited = box->touched;
+    if (!send_part(p2p, peer, &frame, p2p->bye_why, false)) box->bye_awaited = false;
+}
+
 void weft__p2p_bye(weft__p2p *p2p, weft_status status, const char *why)
 {
     p2p->leaving_all = true;
+    p2p->bye_status = status;
+    snprintf(p2p->bye_why, sizeof p2p->bye_why, "%s", why);
     for (int peer = 0; peer < p2p->world; peer++) {
-        weft__peer_box *box = &p2p->peers[peer];
-        weft__frame frame = {.kind = WEFT__FRAME_BYE,
-                             .tag = (int32_t)status,
-                             .length = (uint32_t)strlen(why)};
+        const weft__peer_box *box = &p2p->peers[peer];
         /* Whoever shares the segment watches this process, and would take its end for a death. */
         bool polled = box->route && box->route->traits & WEFT__TRANSPORT_LOCAL;
-        if (!box->route || box->gone || (!polled && !box->touched)) continue;
-        /* Where nothing ever went, nobody can be waiting for something to be taken. */
-        box->bye_awaited = box->touched;
-        if (!send_part(p2p, peer, &frame, why, false)) box->bye_awaited = false;
+        if (box->route && !box->gone && (polled || box->touched)) weft__p2p_bye_to(p2p, peer);
     }
 }
 

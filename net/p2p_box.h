@@ -3,6 +3,7 @@
 #define WEFT_NET_P2P_BOX_H
 #include "p2p.h"
 #include "slab.h"
+#include "status.h"
 #include "transports.h"
 
 #include <string.h>
@@ -116,7 +117,9 @@ struct weft__p2p {
     weft__list ready;                                /* sends with a piece to send or copy */
     weft__transport *routes[WEFT__TRANSPORTS_COUNT]; /* by which some peer is reached */
     int route_count;
-    bool starved;       /* one of the peers is */
+    bool starved;           /* one of the peers is */
+    weft_status bye_status; /* of our goodbyes */
+    char bye_why[WEFT__SENTENCE_BYTES];
     bool leaving_all;   /* our goodbyes are out: that peers close their ends is no death any more */
     weft__list leaving; /* of weft__peer_box: those whose route is to be dropped once flushed */
 };
@@ -236,6 +239,7 @@ static inline weft__recv_result weft__p2p_result(int peer, const weft__frame *fr
                                .said = apart ? (uint32_t)(frame->signature[1] >> 8) : 0,
                                .number = apart ? frame->signature[0] : 0};
 }
+void weft__p2p_bye_to(weft__p2p *p2p, int peer); /* our goodbye, which is awaited there */
 void weft__p2p_connected(weft__sink *sink, int peer);
 void weft__p2p_goes_astray(weft__sink *sink, int peer, const char *why);
 #endif

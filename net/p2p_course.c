@@ -26,6 +26,7 @@ static void come_back(weft__p2p *p2p, int peer)
             if (unexpected->peer == peer && !unexpected->recv) weft__p2p_drop_unexpected(p2p, unexpected);
         }
     box->gone = box->dropping = box->astray = false;
+    box->bye_awaited = box->bye_taken = false;
     box->touched = box->heard = true;
     box->credit = WEFT__CREDIT_BYTES;
     box->owed = 0;
@@ -35,8 +36,11 @@ static void come_back(weft__p2p *p2p, int peer)
 void weft__p2p_connected(weft__sink *sink, int peer)
 {
     weft__p2p *p2p = WEFT__OWNER(sink, weft__p2p, sink);
-    if (p2p->peers[peer].astray) come_back(p2p, peer);
+    const bool returns = p2p->peers[peer].astray;
+    if (returns) come_back(p2p, peer);
     if (p2p->events->connected) p2p->events->connected(p2p->events, peer);
+    /* It was not there when all others heard that this rank leaves. */
+    if (returns && p2p->leaving_all && !p2p->peers[peer].gone) weft__p2p_bye_to(p2p, peer);
 }
 
 bool weft__p2p_begin_anew(weft__p2p *p2p, int peer)
