@@ -3,8 +3,8 @@
  * Steps whose predecessors are done stand in a queue; messages are issued from it at once, copies and
  * reductions of more than a chunk are worked off chunk by chunk in later passes.  A group keeps the schedules
  * it has run, and their records, for the next operation of the same shape; of the room that these need beside the
- * program's buffers no more than IDLE_TMP_BYTES, or what the last KEPT_RUNS needed: programs have two that take turns, as the
- * all_gather and the reduce_scatter of a training step.
+ * program's buffers no more than IDLE_TMP_BYTES, or what the last KEPT_RUNS large ones needed: programs have two that take
+ * turns, as the all_gather and the reduce_scatter of a training step.
  *
  * Failing: the first error of a step breaks the group; stopping takes back every message, after which nothing
  * touches a buffer. */
@@ -23,7 +23,8 @@
 #define CHUNK_BYTES     ((size_t)256 * 1024)
 #define HUGE_PAGE_BYTES ((size_t)2 * 1024 * 1024)
 #define IDLE_TMP_BYTES  ((size_t)64 * 1024 * 1024)
-#define KEPT_RUNS       2
+#define LARGE_TMP_BYTES ((size_t)1024 * 1024)
+#define KEPT_RUNS       2 /* of those with that much */
 
 typedef struct weft__run weft__run;
 
@@ -211,18 +212,31 @@ static weft__run *take_run(weft_request *req, weft__signature signature)
     return run;
 }
 
-/* The one with TMP whose plan nobody has used for longest, but for `last`; NULL where KEPT_RUNS or fewer have any. */
-static weft__run *longest_idle(const weft_group *group, const weft__run *last)
+static bool is_large(const weft__run *run)
 {
-    weft__run *longest = NULL;
+    return run->tmp && run->schedule->tmp_bytes >= LARGE_TMP_BYTES;
+}
+
+static bool has_large_to_spare(const weft_group *group)
+{
     int n = 0;
     for (int i = 0; i < group->plan_count; i++)
-        for (weft__run *run = group->plans[i].idle; run; run = run->next) {
-            if (!run->tmp) continue;
-            n++;
-            if (run != last && (!longest || run->plan->used < longest->plan->used)) longest = run;
-        }
-    return n > KEPT_RUNS ? longest : NULL;
+        for (const weft__run *run = group->plans[i].idle; run; run = run->next) n += is_large(run);
+    return n > KEPT_RUNS;
+}
+
+/* The one with TMP whose plan nobody has used for longest, but for `last`, and for large ones where they are no more than
+ * KEPT_RUNS. */
+static weft__run *longest_idle(const weft_group *group, const weft__run *last)
+{
+    const bool spare = has_large_to_spare(group);
+    weft__run *longest = NULL;
+    for (int i = 0; i < group->plan_count; i++)
+        for (weft__run *run = group->plans[i].idle; run; run = run->next)
+            if (run->tmp && run != last && (spare || !is_large(run)) &&
+                (!longest || run->plan->used < longest->plan->used))
+                longest = run;
+    return longest;
 }
 
 static void keep_tmp(weft__run *run)

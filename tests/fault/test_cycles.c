@@ -123,22 +123,25 @@ static void lengths(job_rank *me)
     free(sums);
 }
 
-/* Two that take turns keep the room of both, however much that is: what the second needed is there beside the first's. */
+/* Two that take turns keep the room of both, however much that is, and whatever small one comes between them. */
 static void in_turn(job_rank *me)
 {
     enum { ROUNDS = 3 };
     const size_t count = (size_t)24 << 20;
-    int32_t *sums = calloc(count, sizeof *sums);
     size_t before, first = 0, both = 0;
+    int32_t *sums;
+    if (getenv("JOB_MPIRUN")) return; /* what an MPI keeps is its own affair */
+    sums = calloc(count, sizeof *sums);
     CHECK(sums);
     before = mallinfo2().hblkhd;
     for (int i = 0; i < ROUNDS; i++) {
         CHECK_OK(weft_all_reduce(me->world, sums, sums, count, WEFT_INT32, WEFT_SUM, NULL, NULL));
         if (i == 0) first = mallinfo2().hblkhd - before;
         CHECK_OK(weft_all_reduce(me->world, sums, sums, count - 1000, WEFT_INT32, WEFT_SUM, NULL, NULL));
+        CHECK_OK(weft_all_reduce(me->world, sums, sums, 1000, WEFT_INT32, WEFT_SUM, NULL, NULL));
         both = mallinfo2().hblkhd - before;
     }
-    CHECK(getenv("JOB_MPIRUN") || both >= first + first / 2); /* both are 0 where a sanitizer allocates */
+    CHECK(both >= first + first / 2); /* both are 0 where a sanitizer allocates */
     free(sums);
 }
 
