@@ -210,6 +210,7 @@ static void pause_in_want(weft__tcp_dial *dial, const char *what, int error)
     dial->attempts--;
     if (dial->unanswered) dial->unanswered--;
     dial->unheard_ns = 0;
+    dial->crossed_until_ns = 0; /* crossed again, it waits anew for the other's */
     pause_dial(dial, what, error);
 }
 
@@ -389,6 +390,7 @@ static void attempt(weft__tcp_dial *dial)
     struct sockaddr_storage name;
     socklen_t length = weft__tcp_name(&peer->address, &name);
     int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    dial->wants = false;
     dial->attempts++;
     dial->unanswered++;
     dial->began_ns = weft__now_ns();
@@ -415,7 +417,6 @@ static void attempt(weft__tcp_dial *dial)
         return;
     }
     dial_to(dial, GREETING);
-    dial->wants = false;
     dial->looks.made++; /* it is another one */
     /* Fresh for every attempt: a key is used once. */
     weft__tcp_hello_make(&dial->handshake, peer->tcp->keys, peer->tcp->me, peer->rank, peer->wire,

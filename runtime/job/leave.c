@@ -249,7 +249,7 @@ static void ask_for_oldest(weft_context *ctx)
 /* What leaving waits for, and whom. */
 static weft_status still_pending(weft_context *ctx)
 {
-    char what[WEFT__SENTENCE_BYTES] = "", who[192];
+    char what[WEFT__SENTENCE_BYTES] = "", who[192], why[160] = "";
     long long unsettled = (long long)weft__inflight(ctx);
     weft_request *req;
     bool asks;
@@ -258,10 +258,13 @@ static weft_status still_pending(weft_context *ctx)
     asks = ctx->leaving == WEFT__ASKS;
     req = oldest_pending(ctx);
     peer = weft__p2p_bye_awaited(ctx->p2p);
-    if (req)
+    if (req) {
         weft__straggler_text(req, weft__now_ns(), what, sizeof what);
-    else if (!unsettled && peer >= 0)
+    } else if (!unsettled && peer >= 0) {
+        const char *want = weft__peer_want(ctx, peer);
         weft__peer_name(ctx, peer, who, sizeof who);
+        if (want) snprintf(why, sizeof why, ", as this rank has no connection to it: %.100s", want);
+    }
     weft__engine_drop(ctx);
     if (req)
         return weft__fail(WEFT_PENDING, "finalize: %lld request%s not settled; %s%.800s", unsettled,
@@ -271,7 +274,7 @@ static weft_status still_pending(weft_context *ctx)
                           unsettled);
     if (asks)
         return weft__fail(WEFT_PENDING, "finalize: this rank waits a moment for the others to leave too");
-    return peer >= 0 ? weft__fail(WEFT_PENDING, "finalize: %s has not taken what was sent to it", who)
+    return peer >= 0 ? weft__fail(WEFT_PENDING, "finalize: %s has not taken what was sent to it%s", who, why)
                      : weft__fail(WEFT_PENDING, "finalize: the last messages have not left this process");
 }
 
