@@ -96,16 +96,11 @@ static bool is_ours(const weft__strangers *s, int fd)
 {
     struct sockaddr_un at = {.sun_family = AF_UNSPEC};
     socklen_t bytes = sizeof at;
-    char endpoint[256];
-    size_t text = sizeof endpoint, name = strlen("ipc://@");
+    const size_t text = strlen(s->name);
     if (getsockname(fd, (struct sockaddr *)&at, &bytes) || at.sun_family != AF_UNIX)
         return port_of(fd) == own_port(s);
-    if (zmq_getsockopt(s->socket, ZMQ_LAST_ENDPOINT, endpoint, &text) ||
-        strncmp(endpoint, "ipc://@", name) != 0)
-        return false;
-    text = strlen(endpoint) - name;
-    return bytes == offsetof(struct sockaddr_un, sun_path) + 1 + text && !at.sun_path[0] &&
-           !memcmp(at.sun_path + 1, endpoint + name, text);
+    return text && bytes == offsetof(struct sockaddr_un, sun_path) + 1 + text && !at.sun_path[0] &&
+           !memcmp(at.sun_path + 1, s->name, text);
 }
 
 /* When its arrival is heard of it may have gone, and another connection may have its descriptor. */

@@ -22,8 +22,12 @@ typedef struct weft__stranger {
     weft__address where; /* whoever is or was here comes from; not known: no family */
 } weft__stranger;
 
+#define WEFT__STRANGERS_NAME 128
+
 typedef struct weft__strangers {
     void *socket, *monitor;
+    char name
+        [WEFT__STRANGERS_NAME]; /* of the abstract Unix socket that ours is bound to, beside a port or alone; "": none */
     int count, most;
     int room;          /* of by_fd */
     uint64_t arrivals; /* so far */

@@ -187,6 +187,7 @@ static void listen_at(weft__relay *relay, const char *own)
 {
     char endpoint[WEFT__ADDRESS_BYTES + 32], bound[256];
     size_t bytes = sizeof bound;
+    if (strchr(own, '%')) return; /* it says which interface of this host, which means nothing elsewhere */
     weft__address_endpoint(own, NULL, endpoint, sizeof endpoint);
     if (weft__zmq_bind(relay->router, endpoint) ||
         zmq_getsockopt(relay->router, ZMQ_LAST_ENDPOINT, bound, &bytes))
@@ -214,6 +215,7 @@ static weft_status bind_name(weft__relay *relay, const char *name, const char *o
     relay->strangers.seen = connection_seen;
     relay->strangers.arg = relay;
     if (!weft__zmq_bind(relay->router, name)) {
+        snprintf(relay->strangers.name, sizeof relay->strangers.name, "%s", name + strlen("ipc://@"));
         if (own) listen_at(relay, own);
         return WEFT_OK;
     }

@@ -413,18 +413,16 @@ static int host_order(weft__rendezvous_server *s, const weft__rendezvous_who *wh
 }
 
 /* What stands behind who it is that joins; NULL: nothing, or what is too long. */
-static const weft__rendezvous_place *place_in(const void *payload, size_t bytes)
+static const void *place_in(const void *payload, size_t bytes)
 {
     const size_t who_bytes = sizeof(weft__rendezvous_who);
-    return bytes == who_bytes + sizeof(weft__rendezvous_place)
-               ? (const void *)((const char *)payload + who_bytes)
-               : NULL;
+    return bytes == who_bytes + sizeof(weft__rendezvous_place) ? (const char *)payload + who_bytes : NULL;
 }
 
 static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member *from,
                       const weft__rendezvous_header *h, const void *payload, size_t bytes)
 {
-    const weft__rendezvous_place *place = place_in(payload, bytes);
+    const void *place = place_in(payload, bytes);
     weft__rendezvous_who who;
     weft__rendezvous_member *m;
     int host;

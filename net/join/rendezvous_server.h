@@ -138,11 +138,11 @@ int weft__rendezvous_by_route(const void *left, const void *right); /* of pointe
 weft__rendezvous_member **weft__rendezvous_waiting(const weft__rendezvous_server *s, int *n);
 /* How many of these n, from the first on, are behind one connection. */
 int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n);
-/* rendezvous_tree.c: somebody joins who leads its host (at: where its relay can be reached), or who may have done so
- * before (NULL).  True: it has been told to go elsewhere, and joins there.  known: it is a member here. */
+/* rendezvous_tree.c: somebody joins who leads its host, or who may have done so before.  at: where its relay can be reached, a
+ * weft__rendezvous_place that need not be aligned; before: NULL.  True: it has been told to go elsewhere, and joins there.
+ * known: it is a member here. */
 bool weft__rendezvous_place_leader(weft__rendezvous_server *s, const weft__rendezvous_member *from,
-                                   const weft__rendezvous_header *h, const weft__rendezvous_place *at,
-                                   bool known);
+                                   const weft__rendezvous_header *h, const void *at, bool known);
 void weft__rendezvous_leader_left(weft__rendezvous_server *s, const uint8_t *id);
 /* rendezvous_missing.c: who is waited for, in words; and whose time ran out before all were there.  asks: the
  * member that wants to know, or NULL. */

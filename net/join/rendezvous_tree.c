@@ -25,8 +25,7 @@ static int find_above(weft__rendezvous_server *s)
 }
 
 /* NULL: no memory. */
-static struct weft__leader *add_leader(weft__rendezvous_server *s, const uint8_t *id,
-                                       const weft__rendezvous_place *at)
+static struct weft__leader *add_leader(weft__rendezvous_server *s, const uint8_t *id, const void *at)
 {
     struct weft__leader *l;
     if (!s->leaders || s->leader_count == s->leader_room) {
@@ -39,14 +38,13 @@ static struct weft__leader *add_leader(weft__rendezvous_server *s, const uint8_t
     l = &s->leaders[s->leader_count];
     *l = (struct weft__leader){.above = -1};
     memcpy(l->id, id, sizeof l->id);
-    memcpy(&l->at, at, sizeof l->at); /* which lies anywhere in a frame */
+    memcpy(&l->at, at, sizeof l->at);
     if (!weft__index_append(&s->by_leader, s->leaders, s->leader_count + 1)) return NULL;
     s->leader_count++;
     return l;
 }
 
-static struct weft__leader *place_anew(weft__rendezvous_server *s, const uint8_t *id,
-                                       const weft__rendezvous_place *at)
+static struct weft__leader *place_anew(weft__rendezvous_server *s, const uint8_t *id, const void *at)
 {
     const int above = s->heads < s->tree.hosts ? -1 : find_above(s);
     struct weft__leader *l = add_leader(s, id, at);
@@ -66,8 +64,7 @@ static void note_return(weft__rendezvous_server *s, const struct weft__leader *l
 }
 
 bool weft__rendezvous_place_leader(weft__rendezvous_server *s, const weft__rendezvous_member *from,
-                                   const weft__rendezvous_header *h, const weft__rendezvous_place *at,
-                                   bool known)
+                                   const weft__rendezvous_header *h, const void *at, bool known)
 {
     static const weft__rendezvous_place here;
     struct weft__leader *l = leader_of(s, h->client);

@@ -155,6 +155,7 @@ static weft_status take_place(client *c, const weft__rendezvous_answer *said)
     place.address[sizeof place.address - 1] = '\0';
     if (!place.port || weft__address_resolve(place.address, place.port, &above)) {
         weft__relay_go(c->relay, NULL, 0);
+        if (place.port) say_join(c); /* it was sent elsewhere, and is nobody's member yet */
         return WEFT_OK;
     }
     weft__relay_go(c->relay, &above, c->link.silent_ms);
