@@ -456,7 +456,8 @@ int main(int argc, char **argv)
         JOB_TEST("what a call has left", .ranks = 3, .bare = true, .processes = true,
                  .body = what_a_call_has_left),
         JOB_TEST("the child comes late", .ranks = 3, .bare = true, .body = the_child_comes_late),
-        JOB_TEST("the config", .ranks = 3, .bare = true, .body = the_config),
+        JOB_TEST("the config", .ranks = 3, .bare = true, .processes = true,
+                 .body = the_config), /* last errors */
         JOB_TEST("revoke", .ranks = 2, .bare = true, .body = a_revoked_one),
         JOB_TEST("a revoke that does not block", .ranks = 2, .bare = true,
                  .body = a_revoke_that_does_not_block),
