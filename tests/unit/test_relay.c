@@ -3,6 +3,7 @@
  *
  * Messages are counted (join_traffic.h).  Deadlines and silences are not waited for: once all has happened that is to
  * happen before, the clock of all ranks goes ahead (moved_clock.h). */
+#include "join_meetings.h"
 #include "join_traffic.h"
 #include "join_waits.h"
 #include "joiners.h"
@@ -14,10 +15,6 @@
 #include <zmq.h>
 
 enum {
-    BLOCK = 400,
-    ALIKE = 300,
-    GATHERS = 3,
-    TRIES = 5,
     HOLD_MS = 300 * JOB_SLOWER,
     SILENT_MS = WEFT__RELAY_SILENT_MS,
     ASKED_MS = SILENT_MS / 3, /* after which a relay is asked whether it is there */
@@ -27,29 +24,6 @@ enum {
 };
 
 /* ---- what it costs ---- */
-
-/* Blocks begin with what all of a host have alike, and go on with what only this rank has. */
-static void fill(char *block, int rank, int per_host)
-{
-    memset(block, 'A' + rank / per_host % 26, ALIKE);
-    memset(block + ALIKE, 'a' + rank % 26, BLOCK - ALIKE);
-}
-
-static bool gather(weft__rendezvous *r, int rank, int n, int per_host)
-{
-    char *all = malloc((size_t)n * BLOCK), block[BLOCK], expected[BLOCK];
-    bool good = true;
-    fill(block, rank, per_host);
-    for (int g = 0; g < GATHERS && good; g++) {
-        good = weft__rendezvous_all_gather(r, block, all, BLOCK, ALIKE) == WEFT_OK;
-        for (int i = 0; i < n && good; i++) {
-            fill(expected, i, per_host);
-            good = !memcmp(all + (size_t)i * BLOCK, expected, BLOCK);
-        }
-    }
-    free(all);
-    return good;
-}
 
 static bool a_relay_is_here(void)
 {
@@ -106,34 +80,6 @@ static void be_rank(int rank, int n, int per_host, const char *method)
     exit(0);
 }
 
-static void meet(int n, int per_host)
-{
-    char method[64];
-    int port = port_take(), status;
-    pid_t pids[MOST];
-    snprintf(method, sizeof method, "tcp://127.0.0.1:%d", port);
-    memset(ranks, 0, MOST * sizeof *ranks);
-    for (int i = 0; i < n; i++) {
-        pids[i] = fork();
-        assert_true(pids[i] >= 0);
-        if (!pids[i]) be_rank(i, n, per_host, method);
-    }
-    for (int i = 0; i < n; i++) {
-        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
-        assert_int_equal(status, 0);
-        if (!ranks[i].met) fail_msg("rank %d of %d: \"%s\"", i, n, ranks[i].sentence);
-    }
-    port_give(port);
-}
-
-static const traffic *server_of(int n)
-{
-    for (int i = 0; i < n; i++)
-        if (ranks[i].server.in) return &ranks[i].server;
-    fail_msg("nobody has served");
-    return NULL;
-}
-
 static int connections_most(int n, int hosts)
 {
     return n >= WEFT__RELAY_RANKS && 2 * hosts + 1 < n ? 2 * hosts + 1 : n;
@@ -178,7 +124,7 @@ static void meet_and_check(int n, int per_host)
     int64_t began_ns = 0;
     for (int tries = 0; tries < TRIES; tries++) {
         began_ns = weft__now_ns();
-        meet(n, per_host);
+        meet(n, per_host, be_rank);
         if (server_of(n)->connections <= connections_most(n, hosts)) break;
     }
     check_server(n, hosts);

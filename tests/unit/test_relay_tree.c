@@ -3,6 +3,7 @@
  *
  * Messages are counted (join_traffic.h), and time goes ahead where it would have to be waited for (moved_clock.h).  A
  * host is a WEFT_HOSTID here. */
+#include "join_meetings.h"
 #include "join_traffic.h"
 #include "join_waits.h"
 #include "joiners.h"
@@ -11,10 +12,6 @@
 enum {
     TREE_HOSTS = 2, /* that speak to the server; others to one of these, or to one below them */
     TREE_FAN = 2,
-    BLOCK = 200,
-    ALIKE = 150,
-    GATHERS = 3,
-    TRIES = 5,
     SILENT_MS = WEFT__RELAY_SILENT_MS,
     QUICK_MS = 300,           /* of silence, where it has to be waited for */
     PATIENT_MS = 9 * LONG_MS, /* where nobody is to take his time's end for it */
@@ -22,28 +19,6 @@ enum {
 };
 
 /* ---- what it costs ---- */
-
-static void fill(char *block, int rank, int per_host)
-{
-    memset(block, 'A' + rank / per_host % 26, ALIKE);
-    memset(block + ALIKE, 'a' + rank % 26, BLOCK - ALIKE);
-}
-
-static bool gather(weft__rendezvous *r, int rank, int n, int per_host)
-{
-    char *all = malloc((size_t)n * BLOCK), block[BLOCK], expected[BLOCK];
-    bool good = true;
-    fill(block, rank, per_host);
-    for (int g = 0; g < GATHERS && good; g++) {
-        good = weft__rendezvous_all_gather(r, block, all, BLOCK, ALIKE) == WEFT_OK;
-        for (int i = 0; i < n && good; i++) {
-            fill(expected, i, per_host);
-            good = !memcmp(all + (size_t)i * BLOCK, expected, BLOCK);
-        }
-    }
-    free(all);
-    return good;
-}
 
 static void be_rank(int rank, int n, int per_host, const char *method)
 {
@@ -69,31 +44,6 @@ static void be_rank(int rank, int n, int per_host, const char *method)
     exit(0);
 }
 
-/* The server's traffic. */
-static const traffic *meet(int n, int per_host)
-{
-    char method[64];
-    int port = port_take(), status;
-    pid_t pids[MOST];
-    snprintf(method, sizeof method, "tcp://127.0.0.1:%d", port);
-    memset(ranks, 0, MOST * sizeof *ranks);
-    for (int i = 0; i < n; i++) {
-        pids[i] = fork();
-        assert_true(pids[i] >= 0);
-        if (!pids[i]) be_rank(i, n, per_host, method);
-    }
-    for (int i = 0; i < n; i++) {
-        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
-        assert_int_equal(status, 0);
-        if (!ranks[i].met) fail_msg("rank %d of %d: \"%s\"", i, n, ranks[i].sentence);
-    }
-    port_give(port);
-    for (int i = 0; i < n; i++)
-        if (ranks[i].server.in) return &ranks[i].server;
-    fail_msg("nobody has served");
-    return NULL;
-}
-
 /* Over what stays: of each host that speaks to the server its leader and its relay, and the serving rank's own.  Of each
  * further host there is one message, by which its leader asks where to go, and the answer.
  *
@@ -107,7 +57,8 @@ static void the_servers_cost_does_not_grow_with_hosts(void **state)
         const int n = ranks_of[k], hosts = n / 2, stay = 2 * TREE_HOSTS + 1, sent_on = hosts - TREE_HOSTS;
         const traffic *s = NULL;
         for (int tries = 0; tries < TRIES; tries++) {
-            s = meet(n, 2);
+            meet(n, 2, be_rank);
+            s = server_of(n);
             if (s->connections <= stay + sent_on && s->in <= 3 * sent_on + (2 + 2 * GATHERS) * stay) break;
         }
         print_message("%d ranks on %d hosts: %d connections, %d messages in, %d out, %zu bytes in, %zu out\n",
