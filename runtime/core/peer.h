@@ -17,6 +17,9 @@ bool weft__peer_unreachable(weft_context *ctx, int rank, bool told, const char *
 void weft__peer_told_unreachable(weft_context *ctx, int from, const weft__notice *notice);
 /* Its end is seen by this pidfd from now on.  own: which is closed with the context. */
 weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool own);
+/* A rank of this host that shares no memory with this one, and is thought to be dead: has its process ended?  If not, its end is
+ * seen from now on. */
+bool weft__peer_process_has_ended(weft_context *ctx, int rank);
 void weft__peers_close(weft_context *ctx); /* nobody's end is seen any more */
 /* Checks whether the processes of this host's ranks live, whatever the kernel has told; at most ten times a
  * second. */
@@ -39,14 +42,6 @@ void weft__peer_suspect(weft_context *ctx, int rank, const char *why);
 void weft__peer_hearsay(weft_context *ctx, int rank, const char *why);
 /* Likewise where it is unreachable from here; else nothing. */
 void weft__peer_left_elsewhere(weft_context *ctx, int rank, const char *why);
-/* By agreement: `by` presumes that rank dead, and is believed if it is not presumed dead itself by the time that all
- * have heard of it.  Of two that presume each other dead the one is that more others presume so, of as many the higher. */
-void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why);
-/* By agreement: `from` says so by its watchdog.  knows: the two do not reach each other, and this rank, which is heard by both, tells
- * the one that is presumed dead, and all others should it believe it.  Of this rank: by the culprit, as `from` has passed on. */
-void weft__peer_told_presumed(weft_context *ctx, int from, const weft__notice *notice);
-/* Some rank that lives presumes it dead: one of the two is gone soon. */
-bool weft__peer_is_accused(const weft_context *ctx, int rank);
 /* Suspects whose time is up; returns when the next one's is. */
 int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns);
 /* What that rank has told this one cannot be, as the sentence says, and is dropped: one line in the log, the

@@ -7,6 +7,7 @@
  * of which it has only been told.  What holds then: who hears that a rank has left knows of each group of theirs that
  * had broken there.  Nobody takes a third rank's word that one has left (act_on). */
 #include "breaks.h"
+#include "accused.h"
 #include "alarm.h"
 #include "engine.h"
 #include "group_break.h"

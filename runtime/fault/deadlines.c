@@ -1,6 +1,7 @@
 /* deadlines.c - one check of the requests of a context: who is late is asked for before a deadline, and what
  * has passed its own ends. */
 #include "deadlines.h"
+#include "accused.h"
 #include "breaks.h"
 #include "dumping.h"
 #include "engine.h"
@@ -80,7 +81,9 @@ void weft__deadlines_check(weft_context *ctx)
     weft__engine_progress(ctx); /* the queue may hold what is due */
     weft__engine_recheck(ctx);
     now = weft__now_ns();
-    next = weft__peer_suspects_check(ctx, now);
+    next = weft__accused_check(ctx, now);
+    int64_t suspects = weft__peer_suspects_check(ctx, now);
+    if (suspects < next) next = suspects;
     int64_t asked = weft__late_check(ctx, now);
     if (asked < next) next = asked;
     int64_t agreed = weft__membership_check(ctx, now);

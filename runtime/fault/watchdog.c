@@ -5,6 +5,7 @@
  * loop, after which it touches nothing of that context any more.  Whether it ends is its own decision there,
  * with the registry's lock: a context that comes while the last one leaves finds it going on, or ended. */
 #include "watchdog.h"
+#include "accused.h"
 #include "alarm.h"
 #include "deadlines.h"
 #include "dumping.h"

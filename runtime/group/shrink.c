@@ -13,6 +13,7 @@
  *
  * Failing: a member whose time is up tells the lead, who ends the attempt for all as long as the group is not made; that
  * verdict is kept like the other one, so a late caller learns of it at once. A rank that left counts as not living. */
+#include "accused.h"
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"

@@ -1,5 +1,6 @@
 /* test_presumed.c - what others presume of a rank, where a majority decides (runtime/fault/views.md): it is believed after a
  * while, if one that lives says so; of two that presume each other dead one goes. */
+#include "accused.h"
 #include "engine.h"
 #include "lone_rank.h"
 #include "notice.h"
@@ -46,7 +47,7 @@ static void judge_all(void)
     int64_t last = 0;
     for (int i = 0; i < LONE_WORLD; i++)
         if (ctx->peers[i].accused_ns > last) last = ctx->peers[i].accused_ns;
-    (void)weft__peer_suspects_check(ctx, last);
+    (void)weft__accused_check(ctx, last);
 }
 
 static void test_it_is_believed_later(void **state)
@@ -56,7 +57,7 @@ static void test_it_is_believed_later(void **state)
     accuse(0, 4);
     assert_false(is_gone(0));
     assert_true(weft__peer_is_accused(ctx, 0));
-    (void)weft__peer_suspects_check(ctx, ctx->peers[0].accused_ns - 1);
+    (void)weft__accused_check(ctx, ctx->peers[0].accused_ns - 1);
     assert_false(is_gone(0));
     judge_all();
     assert_true(is_gone(0));
@@ -127,10 +128,10 @@ static void test_who_was_spared_is_judged_again(void **state)
     accuse(0, 4);
     accuse(0, 2);
     ctx->peers[0].accused_ns += 1000 * WEFT__MS;
-    (void)weft__peer_suspects_check(ctx, ctx->peers[4].accused_ns);
+    (void)weft__accused_check(ctx, ctx->peers[4].accused_ns);
     assert_false(is_gone(4));
     weft__peer_gone(ctx, 2, WEFT__PRESUMED_DEAD, true, "is lost: it is silent");
-    (void)weft__peer_suspects_check(ctx, ctx->peers[4].accused_ns);
+    (void)weft__accused_check(ctx, ctx->peers[4].accused_ns);
     assert_true(is_gone(4));
     assert_false(is_gone(0));
     end();
@@ -290,6 +291,64 @@ static void test_who_was_told_presumes_in_turn(void **state)
     end();
 }
 
+/* What is heard of rank 0, which has a host with rank 4, at another address or at the same one. */
+static struct {
+    bool beside;
+    int64_t waits_ms, heard_ms; /* so long ago; -1: nothing waits, nothing was heard */
+} sibling;
+
+static weft__silence silence_of_sibling(weft__transport *t, int peer, int64_t beat_ns, int64_t now_ns)
+{
+    (void)t;
+    (void)beat_ns;
+    assert_int_equal(peer, 0);
+    return (weft__silence){.since_ns = sibling.waits_ms < 0 ? 0 : now_ns - sibling.waits_ms * WEFT__MS,
+                           .heard_ns = sibling.heard_ms < 0 ? 0 : now_ns - sibling.heard_ms * WEFT__MS};
+}
+
+static bool sibling_is_beside(const weft__transport *t, int peer, int other)
+{
+    (void)t;
+    assert_true(peer != other);
+    return sibling.beside;
+}
+
+static const weft__hearing of_sibling = {.silence = silence_of_sibling, .is_beside = sibling_is_beside};
+
+/* A machine may have two addresses, and at one address a connection may have been made anew: whom this rank reaches lives. */
+static void test_who_is_reached_is_not_presumed_in_turn(void **state)
+{
+    const weft__notice notice = {.kind = WEFT__NOTICE_GONE,
+                                 .subject = LONE_ME,
+                                 .number = WEFT__PRESUMED_DEAD,
+                                 .culprit = 4};
+    static const struct {
+        bool beside;
+        int waits_ms, heard_ms;
+        bool lives;
+    } cases[] = {{false, -1, 60000, true},    {false, 10, 60000, true}, {false, 60000, 60000, false},
+                 {false, -1, -1, false},      {true, -1, 60000, false}, {true, -1, 10, true},
+                 {true, 60000, 60000, false}, {false, 60000, -1, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft__transport *t;
+        begin();
+        t = weft__p2p_transport(ctx->p2p, 0);
+        t->hearing = &of_sibling;
+        sibling.beside = cases[i].beside;
+        sibling.waits_ms = cases[i].waits_ms;
+        sibling.heard_ms = cases[i].heard_ms;
+        make_unreachable(4, true);
+        make_hosts();
+        weft__peer_told_presumed(ctx, 2, &notice);
+        t->hearing = NULL;
+        assert_int_equal(atomic_load(&ctx->peers[4].gone), WEFT__PRESUMED_DEAD);
+        assert_int_equal(atomic_load(&ctx->peers[0].gone),
+                         cases[i].lives ? WEFT__LIVES : WEFT__PRESUMED_DEAD);
+        end();
+    }
+}
+
 /* Others have presumed it dead first.  Where this rank has found that it does not reach it, that is one voice more. */
 static void test_who_has_found_it_says_so(void **state)
 {
@@ -330,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_an_end_is_the_answer),
         cmocka_unit_test(test_told_that_it_is_unreachable),
         cmocka_unit_test(test_who_was_told_presumes_in_turn),
+        cmocka_unit_test(test_who_is_reached_is_not_presumed_in_turn),
         cmocka_unit_test(test_who_is_presumed_dead_is_told),
         cmocka_unit_test(test_who_has_found_it_says_so),
         cmocka_unit_test(test_it_is_believed_later),

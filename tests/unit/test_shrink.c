@@ -1,6 +1,7 @@
 /* test_shrink.c - shrink_group message by message: who is told that it has failed, what a lead waits for, and ends that come
  * in the middle of something else.  What holds in whatever order messages come is played by
  * tests/protocols/shrink_game.c. */
+#include "accused.h"
 #include "engine.h"
 #include "lone_rank.h"
 #include "peer.h"
