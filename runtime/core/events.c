@@ -43,6 +43,14 @@ static void on_left(weft__p2p_events *events, int peer, weft_status status, cons
     weft__peer_gone(context_of(events), peer, WEFT__DIED, false, text);
 }
 
+static void leave_without(weft_context *ctx, int peer)
+{
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->leaves_without) p->leaves_without(ctx, peer);
+    }
+}
+
 static void on_lost(weft__p2p_events *events, int peer, const char *why)
 {
     weft_context *ctx = context_of(events);
@@ -59,6 +67,7 @@ static void on_lost(weft__p2p_events *events, int peer, const char *why)
         weft__peer_gone(ctx, peer, WEFT__LEFT, true, m->suspicion);
         return;
     }
+    if (m->heard_by_another && ctx->leaving != WEFT__STAYS) leave_without(ctx, peer);
     /* A rank that leaves says goodbye where it knows of a connection; where nothing has come, it may not
      * know.  Where all leave, it may have answered after its goodbye to the others. */
     if (weft__p2p_heard(ctx->p2p, peer) && ctx->leaving != WEFT__LEAVES_TOGETHER &&
@@ -77,10 +86,12 @@ static void on_let_go(weft__p2p_events *events, int peer, const char *why)
 {
     weft_context *ctx = context_of(events);
     if (weft__peer_unreachable(ctx, peer, true, why)) return;
-    if (ctx->leaving != WEFT__STAYS)
-        weft__peer_suspect(ctx, peer, why);
-    else
+    if (ctx->leaving == WEFT__STAYS) {
         on_lost(events, peer, why);
+        return;
+    }
+    leave_without(ctx, peer);
+    weft__peer_suspect(ctx, peer, why);
 }
 
 void weft__events_init(weft_context *ctx)

@@ -58,6 +58,8 @@ struct weft__protocol {
     /* That rank lives and cannot be reached from here: what waits for a message of it ends; why: a sentence. */
     void (*peer_unreachable)(weft_context *ctx, int rank, const char *why);
     void (*peer_returns)(weft_context *ctx, int rank); /* it is reached again */
+    /* This rank leaves, and does not reach that one, which others do. */
+    void (*leaves_without)(weft_context *ctx, int rank);
     /* This rank leaves, and others stay: what was put off while it asked whether all leave is told now. */
     void (*leaves_alone)(weft_context *ctx);
     /* Its death, which was presumed, is certain. */

@@ -165,6 +165,14 @@ static void leave_together_peer_gone(weft_context *ctx, int rank, const char *wh
     leaving_of(ctx)->changed = true;
 }
 
+/* It may stay, and counts as gone here soon: asking on, this rank could find that all leave without it.  (In the trees of others,
+ * which reach it, it stands, and no word of it comes here.) */
+static void leave_together_leaves_without(weft_context *ctx, int rank)
+{
+    (void)rank;
+    weft__leave_alone(ctx);
+}
+
 /* It can be told what could not be. */
 static void leave_together_peer_returns(weft_context *ctx, int rank)
 {
@@ -195,4 +203,5 @@ const weft__protocol weft__leave_together_protocol = {.name = "leave_together",
                                                       .close = close_leave_together,
                                                       .message = leave_together_message,
                                                       .peer_gone = leave_together_peer_gone,
+                                                      .leaves_without = leave_together_leaves_without,
                                                       .peer_returns = leave_together_peer_returns};

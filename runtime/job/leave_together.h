@@ -14,7 +14,8 @@
  *     a rank: STAYS -> ASKS -> LEAVES_TOGETHER | LEAVES_ALONE
  *
  * It leaves alone, telling all, when it has asked for as long as telling them would take on a busy machine, a second
- * at most, and at once when it has more to tell than that it leaves.  From ASKS on it watches over nobody
+ * at most, and at once when it has more to tell than that it leaves, or does not reach a rank that others do: that one may
+ * stay, and counts as gone here before it has said so.  From ASKS on it watches over nobody
  * (core/peer.h): whoever leaves together goes without a word to those it never talked to, and would be taken for dead.
  * While it asks it puts off what nobody needs where all leave: verdicts of shrink_group, handed on to the next lead.
  *

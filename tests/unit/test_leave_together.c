@@ -130,6 +130,40 @@ static void test_ends_after_an_answer(void **state)
     assert_int_equal(later, WEFT__LEFT);
 }
 
+/* Others reach it, and it may stay: it counts as gone here soon, and all are not to leave without it. */
+static void leaves_without(void (*ends)(weft__sink *sink, int peer, const char *why), bool heard)
+{
+    static const weft__frame talk = {.kind = WEFT__FRAME_CONTROL, .tag = WEFT__MESSAGE_NONE};
+    weft__sink *sink = weft__p2p_sink(ctx->p2p);
+    weft__leaving at_once;
+    weft__gone at_first, later;
+    weft__engine_take(ctx);
+    ctx->peers[LATE_TALKER].heard_by_another = heard;
+    ctx->peers[LATE_TALKER].heard_by = PARENT;
+    sink->arrived(sink, LATE_TALKER, &talk, NULL);
+    ends(sink, LATE_TALKER, "its connection could not be made again");
+    at_once = ctx->leaving;
+    at_first = atomic_load(&ctx->peers[LATE_TALKER].gone);
+    weft__peer_suspects_check(ctx, WEFT__NEVER - 1);
+    later = atomic_load(&ctx->peers[LATE_TALKER].gone);
+    weft__engine_drop(ctx);
+    assert_int_equal(at_once, WEFT__LEAVES_ALONE);
+    assert_int_equal(at_first, WEFT__LIVES);
+    assert_int_equal(later, WEFT__LEFT); /* and nobody is presumed dead */
+}
+
+static void test_alone_without_one_that_others_reach(void **state)
+{
+    (void)state;
+    leaves_without(weft__p2p_sink(ctx->p2p)->lost, true);
+}
+
+static void test_alone_without_one_that_lets_go(void **state)
+{
+    (void)state;
+    leaves_without(weft__p2p_sink(ctx->p2p)->let_go, false);
+}
+
 /* The others have left, and one of another host, which lives and has not said that it leaves, is unreachable. */
 static int begin_below(void **state)
 {
@@ -161,6 +195,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_alone, begin, end),
         cmocka_unit_test_setup_teardown(test_together, begin, end),
         cmocka_unit_test_setup_teardown(test_ends_after_an_answer, begin, end),
+        cmocka_unit_test_setup_teardown(test_alone_without_one_that_others_reach, begin, end),
+        cmocka_unit_test_setup_teardown(test_alone_without_one_that_lets_go, begin, end),
         cmocka_unit_test_setup_teardown(test_not_without_an_unreachable_one, begin_below, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
