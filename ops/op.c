@@ -336,12 +336,16 @@ weft_status weft__op_look_closely(weft__op *op, int rank, int size)
 
 /* ---- signature ---- */
 
-/* word[0], from the lowest bit: kind 8, dtype 8, reduction 8, memory 8, root 32.  word[1]: count, or the
+#define MEMORY_BITS 127
+#define RECORDED    (UINT64_C(128) << 24)
+
+/* word[0], from the lowest bit: kind 8, dtype 8, reduction 8, memory 7, recorded 1, root 32.  word[1]: count, or the
  * digest of uneven blocks. */
 weft__signature weft__op_sign(const weft__op *op)
 {
     weft__signature s = {{(uint64_t)op->kind | (uint64_t)op->dtype << 8 | (uint64_t)op->reduction << 16 |
-                              (uint64_t)op->memory << 24 | (uint64_t)(uint32_t)op->root << 32,
+                              (uint64_t)op->memory << 24 | (op->recorded ? RECORDED : 0) |
+                              (uint64_t)(uint32_t)op->root << 32,
                           op->uneven ? op->uneven->agreed : op->count}};
     return s;
 }
@@ -359,7 +363,7 @@ void weft__signature_text(weft__signature s, char *text, size_t bytes)
     weft__kind kind = (weft__kind)(s.word[0] & 255);
     weft_dtype dtype = (weft_dtype)(s.word[0] >> 8 & 255);
     weft_op reduction = (weft_op)(s.word[0] >> 16 & 255);
-    unsigned memory = s.word[0] >> 24 & 255, traits = weft__kind_traits(kind);
+    unsigned memory = s.word[0] >> 24 & MEMORY_BITS, traits = weft__kind_traits(kind);
     weft__shape out = weft__out_shape(traits);
     bool to_root = out == WEFT__ROOT_COUNT || out == WEFT__ROOT_BLOCKS;
     const char *type = weft__dtype_name(dtype);
@@ -374,7 +378,8 @@ void weft__signature_text(weft__signature s, char *text, size_t bytes)
     if (traits & WEFT__ROOTED)
         snprintf(whom, sizeof whom, " %s root %" PRIu32, to_root ? "to" : "from",
                  (uint32_t)(s.word[0] >> 32));
-    snprintf(text, bytes, "%s%s%s%s%s", weft__kind_name(kind), what, how, whom, where(memory));
+    snprintf(text, bytes, "%s%s%s%s%s%s", weft__kind_name(kind), what, how, whom, where(memory),
+             s.word[0] & RECORDED ? ", recorded in a graph" : "");
 }
 
 /* "4 MiB", "1.5 KiB", "100 B". */

@@ -118,6 +118,7 @@ typedef struct weft__op {
     double scale;         /* PREMUL_SUM; else 1 */
     weft__uneven *uneven; /* uneven kinds: their blocks, as weft__uneven_copy makes them; else NULL */
     bool repeats;         /* a broadcast, and its group has begun such a one before */
+    bool recorded;        /* in a graph, to be carried out by replays of it */
 } weft__op;
 
 extern const unsigned char weft__dtype_bytes_of[];
@@ -198,7 +199,7 @@ bool weft__op_is_in_place(const weft__op *op, int rank);
 size_t weft__op_bytes(const weft__op *op, int rank, int size);
 
 /* What all ranks must agree on, packed so that two compares settle it:
- * kind, dtype, reduction, memory, root, count.  (scale may differ between ranks.)  Uneven kinds: a digest of
+ * kind, dtype, reduction, memory, whether a graph records it, root, count.  (scale may differ between ranks.)  Uneven kinds: a digest of
  * the counts where all must have the same; where they are a matter of two ranks, messages tell. */
 typedef struct weft__signature {
     uint64_t word[2];

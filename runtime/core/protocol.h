@@ -68,7 +68,8 @@ struct weft__protocol {
     void (*view_changed)(weft_context *ctx);
 
     /* Does what it has put off until then or before, and says when there is more of it; WEFT__NEVER: there is none.
-     * Before this rank's own goodbye now_ns is WEFT__NEVER, and all of it is done. */
+     * As this rank begins to leave, and has nothing under way any more, now_ns is WEFT__NEVER, and all of it is done; not
+     * where it aborts. */
     int64_t (*due)(weft_context *ctx, int64_t now_ns);
 
     /* The life of a group: ready; broken, before its operations fail; retired, as nobody can use it any more

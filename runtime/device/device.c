@@ -303,6 +303,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     memset(&d->part, 0, sizeof d->part);
     d->module = module;
     req->capture = captured ? stream : NULL;
+    req->op.recorded = captured;
     d->range = 0;
     d->work.owner = d;
     d->work.comm = NULL;
@@ -338,18 +339,41 @@ static void device_follow(weft_request *first, weft_request *req)
     f->closed++;
 }
 
-/* In program order the members of several hosts compare afterwards what they mean (signing.h); not what settles by the
- * agreement alone, or needs more of it than that. */
+/* In program order the members of several hosts compare afterwards what they mean (signing.h). */
 static bool is_signed(const weft_request *req)
 {
-    return req->group->seats && in_program(req) && !req->capture && !req->device->lengths &&
-           !(weft__kind_traits(req->op.kind) & WEFT__GATHERED);
+    return req->group->seats && in_program(req);
 }
 
-static void sign(weft_request *req)
+/* And do not wait for that; but for what settles by the agreement alone, or needs more of it than that. */
+static bool needs_agreement(const weft_request *req)
 {
-    weft__early_judge(req); /* a rank that does something else may have sent messages */
-    if (weft__request_state(req) < WEFT__DRAINING) weft__sign(req->group, req->sequence, req->signature);
+    return req->group->size > 1 && (!is_signed(req) || req->capture || req->device->lengths ||
+                                    weft__kind_traits(req->op.kind) & WEFT__GATHERED);
+}
+
+/* False: it waits for others before it goes on, or is over.  In program order an agreement goes on beside it. */
+static bool compare_with_others(weft_request *req)
+{
+    const bool first = !req->device->entered;
+    if (first && is_signed(req) && !weft__sign(req->group, req->sequence, req->signature)) return false;
+    if (!needs_agreement(req)) return !is_signed(req) || weft__early_judge(req);
+    req->device->shut = true;
+    weft__host_collective_start(req, &req->device->agree_by);
+    /* Where that is held, this comes a second time. */
+    return in_program(req) && first && weft__request_state(req) < WEFT__DRAINING;
+}
+
+static void start_collective(weft_request *req)
+{
+    atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
+    if (req->device->fused == req->device && weft__in_line(req->device) && !in_program(req))
+        weft__line_join(req->device);
+    if (compare_with_others(req)) {
+        req->device->entered = true;
+        weft__device_enter(req);
+    }
+    weft__request_unref(req);
 }
 
 static void device_start(weft_request *req)
@@ -361,19 +385,7 @@ static void device_start(weft_request *req)
         weft__device_pair_start(req);
         return;
     }
-    if (req->device->fused == req->device && weft__in_line(req->device) && !in_program(req))
-        weft__line_join(req->device);
-    if (is_signed(req)) {
-        sign(req);
-        if (weft__request_state(req) >= WEFT__DRAINING) return;
-    } else if (req->group->size > 1) {
-        req->device->shut = true;
-        weft__host_collective_start(req, &req->device->agree_by);
-        /* Where that is held, this comes a second time. */
-        if (!in_program(req) || req->device->entered || weft__request_state(req) >= WEFT__DRAINING) return;
-    }
-    req->device->entered = true;
-    weft__device_enter(req);
+    start_collective(req);
 }
 
 /* ---- the module ---- */

@@ -27,8 +27,7 @@ void weft__host_collective_start(weft_request *req, const weft__executor **by)
         req->u.run = NULL;
     }
     /* A rank that does something else may have sent messages, whichever way this goes. */
-    weft__early_judge(req);
-    if (weft__request_state(req) >= WEFT__DRAINING) return; /* the group broke over it */
+    if (!weft__early_judge(req)) return;
     if (by_rounds) {
         weft__rounds_start(req);
     } else if (WEFT__UNLIKELY(req->group->shm_coll.state != WEFT__SHM_COLL_NONE) && !by_messages(req)) {

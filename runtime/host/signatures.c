@@ -6,6 +6,7 @@
 #include "host.h"
 #include "peer.h"
 #include "protocol.h"
+#include "signing.h"
 
 #include <stdio.h>
 
@@ -60,20 +61,29 @@ static bool signatures_judge(weft_context *ctx, int peer, const weft__frame *fra
     return awaited;
 }
 
+typedef struct judged {
+    weft_request *req; /* not to be touched once the group has broken over it */
+    bool same;
+} judged;
+
 /* A message that was here first means something else? */
 static void judge_early(void *arg, int peer, const weft__frame *frame)
 {
-    weft_request *req = arg;
-    weft__signature mine = req->signature, theirs = {{frame->signature[0], frame->signature[1]}};
-    int member = weft__group_member(req->group, peer);
-    if (weft__request_state(req) >= WEFT__DRAINING || member < 0) return;
-    if (!weft__same_signature(mine, theirs))
-        weft__group_mismatch(req->group, req->sequence, mine, member, theirs);
+    judged *j = arg;
+    weft__signature theirs = {{frame->signature[0], frame->signature[1]}};
+    int member = j->same ? weft__group_member(j->req->group, peer) : -1;
+    if (member < 0 || weft__same_signature(j->req->signature, theirs)) return;
+    j->same = false;
+    weft__group_mismatch(j->req->group, j->req->sequence, j->req->signature, member, theirs);
 }
 
-void weft__early_judge(weft_request *req)
+bool weft__early_judge(weft_request *req)
 {
-    weft__p2p_peek(req->ctx->p2p, req->group->id, req->sequence, judge_early, req);
+    judged j = {req, true};
+    if (WEFT__UNLIKELY(req->group->signing != NULL) && !weft__begun_untold(req->group, req->sequence))
+        return false;
+    weft__p2p_peek(req->ctx->p2p, req->group->id, req->sequence, judge_early, &j);
+    return j.same;
 }
 
 static void signatures_group_ready(weft_group *group)

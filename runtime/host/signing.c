@@ -36,9 +36,10 @@ struct weft__signing {
     int64_t due_ns;    /* when that is told */
     int before, after; /* members: who tells this one, and whom this one tells */
     word untold;
-    uint64_t heard; /* the last number that was told */
-    side ahead;     /* whose these are: */
-    signed_op *ops; /* by number, from `first` on and round */
+    uint64_t heard;    /* the last number that was told */
+    uint64_t not_kept; /* not compared are those up to it, from behind what is kept on; 0: none */
+    side ahead;        /* whose these are: */
+    signed_op *ops;    /* by number, from `first` on and round */
     size_t first, count, room;
 };
 
@@ -65,8 +66,8 @@ static void break_here(weft_group *group, weft_status cause)
     weft__group_break(group, &(weft__verdict){cause, 0, -1, text}, true);
 }
 
-/* One of the two has begun that on its device without waiting for others, and the other one has something else under its
- * number, which it agrees on in another way. */
+/* One of the two has begun that on its device, and the other one has something else under its number, which it tells
+ * nothing of. */
 static void tell_lone(weft__signing *s, const signed_op *lone, side whose)
 {
     weft_group *group = s->group;
@@ -79,9 +80,7 @@ static void tell_lone(weft__signing *s, const signed_op *lone, side whose)
     }
     weft__signature_text(lone->signature, a, sizeof a);
     snprintf(text, sizeof text,
-             "operation #%llu on group %s: rank %d passed %s, to be carried out at once, and rank %d passed "
-             "what is not "
-             "(in other memory, or recorded in a graph)",
+             "operation #%llu on group %s: rank %d passed %s, and rank %d passed what is in host memory",
              (unsigned long long)lone->number, group->label, whose == THEIRS ? other : me, a,
              whose == THEIRS ? me : other);
     weft__group_break(group, &(weft__verdict){WEFT_ERR_MISMATCH, lone->number, -1, text}, true);
@@ -109,6 +108,10 @@ static bool grow(weft__signing *s)
 
 static void keep(weft__signing *s, const signed_op *op, side whose)
 {
+    if (whose == THEIRS && (s->count == WEFT__SIGNED_APART_MOST || s->not_kept > s->group->started)) {
+        s->not_kept = op->number;
+        return;
+    }
     if (s->count == s->room && !grow(s)) {
         break_here(s->group, WEFT_ERR_MEMORY);
         return;
@@ -128,6 +131,7 @@ static void compare(weft__signing *s, const signed_op *one, const signed_op *oth
 static void meet(weft__signing *s, const signed_op *op, side whose)
 {
     signed_op first;
+    if (!s->count && whose == MINE && op->number <= s->not_kept) return;
     if (!s->count || s->ahead == whose) {
         /* What this rank has begun by now and does not keep it has begun in another way. */
         if (whose == THEIRS && op->number <= s->group->started)
@@ -210,17 +214,35 @@ static weft__signing *signing_of(weft_group *group)
     return s;
 }
 
-void weft__sign(weft_group *group, uint64_t number, weft__signature mine)
+static bool is_ready(const weft_group *group)
+{
+    return atomic_load(&group->state) == WEFT__READY;
+}
+
+bool weft__sign(weft_group *group, uint64_t number, weft__signature mine)
 {
     const signed_op op = {number, mine};
     weft__signing *s = signing_of(group);
+    bool stays;
     WEFT__ASSERT(weft__holds_engine(group->ctx) && number == group->started, number, group->started);
-    if (!s) {
+    weft__group_ref_held(group); /* its last request may go as it breaks */
+    if (s)
+        add(s, &op); /* first: who differs is told by each side */
+    else
         break_here(group, WEFT_ERR_MEMORY);
-        return;
-    }
-    add(s, &op); /* first: who differs is told by each side */
-    if (atomic_load(&group->state) == WEFT__READY) meet(s, &op, MINE);
+    if (s && is_ready(group)) meet(s, &op, MINE);
+    stays = is_ready(group);
+    weft__group_unref_held(group);
+    return stays;
+}
+
+bool weft__begun_untold(weft_group *group, uint64_t number)
+{
+    weft__signing *s = group->signing;
+    WEFT__ASSERT(weft__holds_engine(group->ctx) && s);
+    if (!s->count || s->ahead == MINE || s->ops[s->first].number > number) return true;
+    tell_lone(s, &s->ops[s->first], THEIRS);
+    return false;
 }
 
 /* ---- what is told ---- */
@@ -233,7 +255,7 @@ static void hear(weft_group *group, int peer, const word *told)
                            "it tells what it means by operations of a group that agrees on them first");
         return;
     }
-    if (atomic_load(&group->state) != WEFT__READY) return;
+    if (!is_ready(group)) return;
     s = signing_of(group);
     if (!s) {
         break_here(group, WEFT_ERR_MEMORY);
@@ -244,7 +266,7 @@ static void hear(weft_group *group, int peer, const word *told)
                            "it tells what it means by operations, and sits not before this rank");
         return;
     }
-    for (uint64_t i = 0; i < told->count && atomic_load(&group->state) == WEFT__READY; i++) {
+    for (uint64_t i = 0; i < told->count && is_ready(group); i++) {
         if (told->of[i].number <= s->heard) {
             weft__peer_refused(group->ctx, peer, "it tells what it means by operations in another order");
             return;
@@ -292,9 +314,15 @@ static void signing_group_ready(weft_group *group)
     weft__early_offer(group->ctx, group->id, WEFT__MESSAGE_SIGNED, signing_take_early, group);
 }
 
+/* Nothing is compared any more. */
 static void signing_group_broken(weft_group *group)
 {
-    if (group->signing) drop_untold(group->signing);
+    weft__signing *s = group->signing;
+    if (!s) return;
+    drop_untold(s);
+    free(s->ops);
+    s->ops = NULL;
+    s->first = s->count = s->room = 0;
 }
 
 static void signing_group_gone(weft_group *group)

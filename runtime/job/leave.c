@@ -21,7 +21,6 @@
 #include "modules.h"
 #include "peer.h"
 #include "progress.h"
-#include "protocol.h"
 #include "recording.h"
 #include "region.h"
 #include "straggler.h"
@@ -148,10 +147,6 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
         snprintf(notice.text, sizeof notice.text, "%.400s", *why ? why : "has left");
     else
         snprintf(notice.text, sizeof notice.text, "has aborted: %.400s", why);
-    WEFT__EACH_PROTOCOL(ctx, p)
-    {
-        if (p->due) p->due(ctx, WEFT__NEVER);
-    }
     weft__breaks_repeat(ctx); /* first, on either way */
     for (int i = 0; i < ctx->world_size && !together; i++)
         if (i != ctx->rank && !weft__is_gone(&ctx->peers[i]) && !weft__peer_reached(ctx, i))

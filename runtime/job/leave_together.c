@@ -113,6 +113,11 @@ static void begin(weft_context *ctx, const char *why)
 {
     leaving *l = leaving_of(ctx);
     int64_t ask_ns = ASK_NS + ctx->world_size * ASK_RANK_NS;
+    /* While this rank asks, what that sends goes, and connections that it needs are made. */
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->due) p->due(ctx, WEFT__NEVER);
+    }
     if (*why || ctx->aborting || !has_other_hosts(ctx)) {
         weft__leave_alone(ctx);
         return;

@@ -333,6 +333,19 @@ static uint64_t calls(const char *function)
     return device()->emu_calls(function);
 }
 
+/* Whoever comes to it once others have seen that they differ is refused. */
+static void differ(weft_group *group, const chain *c, size_t count)
+{
+    const weft_call call = {.stream = c->stream};
+    weft_request *req = NULL;
+    weft_status status = weft_all_reduce(group, c->in, c->sum, count, WEFT_INT32, WEFT_SUM, &call, &req);
+    CHECK(status == WEFT_OK || status == WEFT_ERR_BROKEN);
+    if (status == WEFT_OK) WAIT_STATUS(WEFT_ERR_MISMATCH, req);
+    if (status == WEFT_OK) weft_release(req);
+    CHECK_INT(job_await_break(group, job_late_ms()), WEFT_ERR_MISMATCH);
+    CHECK_TEXT(weft_last_error(), "recorded in a graph");
+}
+
 /* Compared when it is recorded, before anything of it has run. */
 static void a_mismatch(job_rank *me)
 {
@@ -343,11 +356,7 @@ static void a_mismatch(job_rank *me)
     warm_up(me, me->world, &c);
     warm_up(me, group, &c);
     begin_capture(&c);
-    CHECK_OK(
-        weft_all_reduce(group, c.in, c.sum, me->rank ? COUNT : COUNT / 2, WEFT_INT32, WEFT_SUM, &call, &req));
-    WAIT_STATUS(WEFT_ERR_MISMATCH, req);
-    weft_release(req);
-    CHECK(job_await_break(group, job_late_ms()) < 0);
+    differ(group, &c, me->rank ? COUNT : COUNT / 2);
     CHECK_STATUS(WEFT_ERR_BROKEN,
                  weft_all_reduce(group, c.in, c.sum, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
     end_capture(&c);
@@ -358,6 +367,23 @@ static void a_mismatch(job_rank *me)
         replay(me, &c, graph);
         drop_graph(&c);
     }
+    give_chain(&c);
+    job_meet(me);
+}
+
+/* One rank records what the others carry out: neither would end before its time. */
+static void one_records(job_rank *me)
+{
+    enum { ODD = 1 };
+    chain c = take_chain(me);
+    weft_group *group = job_group(me, me->size, "divided", 0);
+    warm_up(me, me->world, &c);
+    warm_up(me, group, &c);
+    if (me->rank == ODD) begin_capture(&c);
+    differ(group, &c, COUNT);
+    if (me->rank == ODD) end_capture(&c);
+    drop_graph(&c);
+    CHECK_OK(weft_group_free(group));
     give_chain(&c);
     job_meet(me);
 }
@@ -600,6 +626,7 @@ int main(int argc, char **argv)
         JOB_TEST("a batch behind others", .ranks = 2, .processes = true, .body = a_batch_behind_others),
         JOB_TEST("many under way", .ranks = 2, .processes = true, .body = many_under_way),
         JOB_TEST("a mismatch", .ranks = 3, .processes = true, .body = a_mismatch),
+        JOB_TEST("one records", .ranks = 3, .processes = true, .body = one_records),
         JOB_TEST("a late rank", .ranks = 3, .processes = true, .body = a_late_rank),
         JOB_TEST("a call that hangs", .ranks = 2, .processes = true, .body = a_call_that_hangs),
         JOB_TEST("the first one hangs", .ranks = 2, .processes = true, .body = the_first_hangs),
