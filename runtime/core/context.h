@@ -117,6 +117,7 @@ typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_SLOTS,          /* where members' slots in shared memory are: slot_exchange.c */
     WEFT__PROTOCOL_SIGNATURES,     /* that all members mean the same collective: signatures.c */
     WEFT__PROTOCOL_SIGNING,        /* likewise, compared afterwards: signing.c */
+    WEFT__PROTOCOL_INTERLEAVING,   /* and begin those of several groups in one order: interleaving.c */
     WEFT__PROTOCOL_BREAKS,         /* that a group is broken: breaks.c */
     WEFT__PROTOCOL_CREATE,         /* new_group: group_create.c */
     WEFT__PROTOCOL_SHRINK,         /* shrink_group: shrink.c */

@@ -62,6 +62,7 @@ typedef enum weft__shm_coll_state {
 /* A member's part of that, which only the floor above reads: host/slots.h. */
 typedef struct weft__member_slots weft__member_slots;
 typedef struct weft__signing weft__signing; /* likewise: host/signing.c */
+typedef struct weft__course weft__course;   /* likewise: host/interleaving.c */
 
 /* Where each member publishes, by its number in the group. */
 typedef struct weft__shm_coll_lines {
@@ -145,8 +146,9 @@ struct weft_group {
     weft__late late;                      /* engine */
     int64_t quiet_until_ns;               /* engine: no warning about its collectives before (warn.c) */
     weft__signing *signing;               /* engine: what is compared afterwards; NULL: nothing yet */
-    weft__deferred_agree deferred;        /* engine: that may come after their operation */
-    struct weft__plan *plans;             /* engine */
+    weft__course *course;          /* engine: what began when, where others are told; NULL: they are not */
+    weft__deferred_agree deferred; /* engine: that may come after their operation */
+    struct weft__plan *plans;      /* engine */
     int plan_count;
     size_t idle_tmp; /* engine: bytes beside the program's buffers that what is kept of plans has */
     struct weft__device_comm

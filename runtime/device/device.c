@@ -12,6 +12,7 @@
 #include "group.h"
 #include "group_break.h"
 #include "host.h"
+#include "interleaving.h"
 #include "line.h"
 #include "log.h"
 #include "modules.h"
@@ -352,10 +353,17 @@ static bool needs_agreement(const weft_request *req)
                                     weft__kind_traits(req->op.kind) & WEFT__GATHERED);
 }
 
+/* Behind others of this rank, in this group and in other ones; what a graph records has its place as that is replayed. */
+static bool takes_its_place(const weft_request *req)
+{
+    return req->capture || !in_program(req) || weft__interleave(req->group, req->sequence);
+}
+
 /* False: it waits for others before it goes on, or is over.  In program order an agreement goes on beside it. */
 static bool compare_with_others(weft_request *req)
 {
     const bool first = !req->device->entered;
+    if (first && !takes_its_place(req)) return false;
     if (first && is_signed(req) && !weft__sign(req->group, req->sequence, req->signature)) return false;
     if (!needs_agreement(req)) return !is_signed(req) || weft__early_judge(req);
     req->device->shut = true;

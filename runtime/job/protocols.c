@@ -6,6 +6,7 @@
 #include "dump_asking.h"
 #include "group_create_common.h"
 #include "heartbeat.h"
+#include "interleaving.h"
 #include "job_store.h"
 #include "leave_together.h"
 #include "membership.h"
@@ -22,6 +23,7 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_SLOTS] = &weft__slot_exchange_protocol,
     [WEFT__PROTOCOL_SIGNATURES] = &weft__signatures_protocol,
     [WEFT__PROTOCOL_SIGNING] = &weft__signing_protocol,
+    [WEFT__PROTOCOL_INTERLEAVING] = &weft__interleaving_protocol,
     [WEFT__PROTOCOL_BREAKS] = &weft__breaks_protocol,
     [WEFT__PROTOCOL_CREATE] = &weft__group_create_protocol,
     [WEFT__PROTOCOL_SHRINK] = &weft__shrink_protocol,

@@ -118,6 +118,48 @@ static void while_a_communicator_is_made(job_rank *me)
     job_meet(me);
 }
 
+/* ---- ranks that order their groups differently ---- */
+
+/* One begins with what the others do second; each waits for its first one before it goes on. */
+static void begin_in_turn(job_rank *me, weft_group *const groups[2], const operands o[2], bool waits)
+{
+    enum { ODD = 1 };
+    weft_request *reqs[2] = {NULL};
+    int64_t began = job_now_ns();
+    for (int i = 0; i < 2; i++) {
+        int which = me->rank == ODD ? !i : i;
+        weft_status status = weft_all_reduce(groups[which], o[which].in, o[which].out, COUNT, WEFT_INT32,
+                                             WEFT_SUM, NULL, &reqs[i]);
+        CHECK(status == WEFT_OK || status == WEFT_ERR_BROKEN);
+        if (waits && status == WEFT_OK) WAIT_STATUS(WEFT_ERR_MISMATCH, reqs[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(job_await_break(groups[i], job_late_ms()), WEFT_ERR_MISMATCH);
+        CHECK_TEXT(weft_last_error(), "ranks differ in the order of their groups");
+        CHECK_TEXT(weft_last_error(), "on group one");
+        CHECK_TEXT(weft_last_error(), "on group another");
+        CHECK(job_names(weft_last_error(), ODD));
+        if (!reqs[i]) continue;
+        CHECK(weft_wait(reqs[i], job_wait_ms()) != WEFT_PENDING);
+        weft_release(reqs[i]);
+    }
+    CHECK_PERIOD(began, job_now_ns(), 0, job_late_ms());
+}
+
+static void ordered_differently(job_rank *me)
+{
+    const operands o[2] = {take_operands(me), take_operands(me)};
+    for (int waits = 0; waits < 2; waits++) {
+        weft_group *groups[2] = {job_group(me, me->size, "one", 0), job_group(me, me->size, "another", 0)};
+        if (waits)
+            for (int i = 0; i < 2; i++) warm_up(me, groups[i], o[i]);
+        begin_in_turn(me, groups, o, waits);
+        for (int i = 0; i < 2; i++) CHECK_OK(weft_group_free(groups[i]));
+        job_meet(me);
+        warm_up(me, me->world, o[0]);
+    }
+}
+
 /* Split off one in program order: it has a part of its own, and takes its parent's turn only for that. */
 static void of_a_split(job_rank *me)
 {
@@ -435,6 +477,7 @@ int main(int argc, char **argv)
         JOB_TEST("the host runs ahead", .ranks = 2, .processes = true, .body = the_host_runs_ahead),
         JOB_TEST("while a communicator is made", .ranks = 3, .processes = true,
                  .body = while_a_communicator_is_made),
+        JOB_TEST("ordered differently", .ranks = 3, .processes = true, .body = ordered_differently),
         JOB_TEST("of a split", .ranks = 3, .body = of_a_split),
         JOB_TEST("one group", .ranks = 3, .processes = true, .bare = true, .body = one_group),
         JOB_TEST("one disagrees", .ranks = 3, .processes = true, .bare = true, .body = one_disagrees),
