@@ -13,6 +13,7 @@
  * Whom: of those that are in both of two groups each tells the next one, round the ring of their numbers in the job.  All of
  * these have the same order if each has the same as the one before it.  Groups that share one rank alone may be used in any
  * order, and are not compared; nor is what graphs record, whose replays have an order of their own.  Ranks have a device each.
+ * A circle of more than two groups, of which no two ranks share two, is not found: each request in it ends at its deadline.
  *
  * When: in one message for WEFT__INTERLEAVED_MOST changes of group, or once the first of them is WEFT__INTERLEAVED_AFTER_NS
  * old.  A job with one group in program order, or whose groups share no two ranks, sends nothing; the

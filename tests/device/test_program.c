@@ -160,6 +160,70 @@ static void ordered_differently(job_rank *me)
     }
 }
 
+/* ---- a circle ---- */
+
+/* Each of three ranks is in two of three groups of two: with the next one, and with the one before it. */
+static void make_circle(job_rank *me, weft_order order, weft_group *groups[2])
+{
+    weft_request *reqs[2] = {NULL};
+    for (int i = 0; i < 2; i++) {
+        const int other = (me->rank + 1 + i) % me->size, low = other < me->rank ? other : me->rank;
+        const int ranks[] = {low, other + me->rank - low};
+        const weft_call call = {.label = "in a circle", .timeout_ms = job_wait_ms(), .order = order};
+        CHECK_OK(weft_new_group(me->world, ranks, 2, &call, &groups[i], &reqs[i]));
+    }
+    for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
+}
+
+static void check_sum_of_two(const job_rank *me, int other, const int32_t *out)
+{
+    int32_t image[COUNT];
+    job_get(image, out, bytes);
+    for (int i = 0; i < COUNT; i++) CHECK_INT(image[i], 2 * i + me->rank + other);
+}
+
+/* Each begins with the next one, so no order of theirs has all that the ranks have: one that they agree on. */
+static void a_circle_agreed(job_rank *me)
+{
+    const operands o[2] = {take_operands(me), take_operands(me)};
+    weft_group *groups[2];
+    make_circle(me, WEFT_ORDER_AGREED, groups);
+    for (int round = 0; round < 20; round++) {
+        weft_request *reqs[2];
+        for (int i = 0; i < 2; i++) reqs[i] = begin_sum(groups[i], o[i], NULL);
+        for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
+        for (int i = 0; i < 2; i++) check_sum_of_two(me, (me->rank + 1 + i) % me->size, o[i].out);
+    }
+    for (int i = 0; i < 2; i++) CHECK_OK(weft_group_free(groups[i]));
+    job_meet(me);
+}
+
+/* In the ranks' own order each waits for the next, on devices that carry out one at a time, unless one of them happens to come
+ * to its second one first.  That ends at the deadline, and what else there is works. */
+static void a_circle(job_rank *me)
+{
+    const operands o[2] = {take_operands(me), take_operands(me)};
+    weft_group *groups[2];
+    weft_request *reqs[2];
+    make_circle(me, WEFT_ORDER_PROGRAM, groups);
+    int64_t began = job_now_ns();
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weft_group_set_timeout(groups[i], job_short_ms()));
+        reqs[i] = begin_sum(groups[i], o[i], NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        weft_status status = weft_wait(reqs[i], job_wait_ms());
+        CHECK(status == WEFT_OK || status == WEFT_ERR_TIMEOUT);
+        weft_release(reqs[i]);
+    }
+    CHECK_PERIOD(began, job_now_ns(), 0, job_short_ms() + job_late_ms());
+    for (int i = 0; i < 2; i++) CHECK_OK(weft_group_free(groups[i]));
+    job_meet(me);
+    warm_up(me, me->world, o[0]);
+    check_sum(me, o[0].out);
+    job_meet(me);
+}
+
 /* Split off one in program order: it has a part of its own, and takes its parent's turn only for that. */
 static void of_a_split(job_rank *me)
 {
@@ -478,6 +542,8 @@ int main(int argc, char **argv)
         JOB_TEST("while a communicator is made", .ranks = 3, .processes = true,
                  .body = while_a_communicator_is_made),
         JOB_TEST("ordered differently", .ranks = 3, .processes = true, .body = ordered_differently),
+        JOB_TEST("a circle, agreed", .ranks = 3, .processes = true, .body = a_circle_agreed),
+        JOB_TEST("a circle", .ranks = 3, .processes = true, .body = a_circle),
         JOB_TEST("of a split", .ranks = 3, .body = of_a_split),
         JOB_TEST("one group", .ranks = 3, .processes = true, .bare = true, .body = one_group),
         JOB_TEST("one disagrees", .ranks = 3, .processes = true, .bare = true, .body = one_disagrees),
