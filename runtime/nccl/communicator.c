@@ -225,8 +225,9 @@ bool weft__comm_suspect(weft__comm *comm, ncclResult_t result, weft_status statu
 /* Whoever has a turn, or waits for one, works on it; a work that is issued is in nobody's turn. */
 weft_status weft__comm_lend(weft__comm *comm, void **handle, void **stream)
 {
-    bool ready, used, failed = weft__comm_suspects(comm);
+    bool ready, used, failed;
     pthread_mutex_lock(&comm->lock);
+    failed = weft__comm_suspects(comm);
     ready = !failed && atomic_load(&comm->state) == WEFT__COMM_READY && comm->handle;
     used = comm->turn || comm->lookers || atomic_load(&comm->pieces);
     *handle = comm->handle;

@@ -232,13 +232,13 @@ weft_status weft__memory_find_window(weft__comm *comm, const void *at, void **wi
         at, comm->label);
 }
 
-/* As one who looks, so that an abort does not free what it needs meanwhile.  False: an abort has begun. */
+/* As one who looks, so that an abort does not free what it needs meanwhile.  False: an abort has begun, or will. */
 static bool peer_pointer(weft__comm *comm, void *window, size_t offset, int rank, void **there,
                          ncclResult_t *result)
 {
     bool stays;
     pthread_mutex_lock(&comm->lock);
-    stays = !weft__comm_doomed(comm) && comm->handle;
+    stays = !weft__comm_doomed(comm) && !weft__comm_suspects(comm) && comm->handle;
     comm->lookers += stays;
     pthread_mutex_unlock(&comm->lock);
     if (!stays) return false;
