@@ -357,15 +357,17 @@ static void be_late(void)
 {
     enum { NOT_DRAWN, DRAWN, LATE_WITHIN_BITS = 8 };
     static _Thread_local int left, state;
-    const char *wanted = getenv("JOB_LATE");
-    if (!wanted || !current) return;
+    static _Thread_local int64_t ms;
+    if (!current) return;
     if (state == NOT_DRAWN) {
+        const char *wanted = getenv("JOB_LATE");
         uint64_t random = (uint64_t)job_now_ns() ^ (uint64_t)(uintptr_t)&state ^ (uint64_t)getpid() << 32;
         uint64_t within = UINT64_C(1) << job_random(&random) % LATE_WITHIN_BITS;
         state = DRAWN;
-        left = job_random(&random) % 2 ? 1 + (int)(job_random(&random) % within) : 0;
+        ms = wanted ? strtoll(wanted, NULL, 10) : 0;
+        left = wanted && job_random(&random) % 2 ? 1 + (int)(job_random(&random) % within) : 0;
     }
-    if (left && --left == 0) job_sleep_ms(strtoll(wanted, NULL, 10));
+    if (left && --left == 0) job_sleep_ms(ms);
 }
 
 void job_at(const char *file, int line)

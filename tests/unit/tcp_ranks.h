@@ -4,6 +4,7 @@
 #define WEFT_TEST_TCP_RANKS_H
 #include "clock.h"
 #include "job.h"
+#include "payload.h"
 #include "tcp_handshake.h"
 
 #include <errno.h>
@@ -57,11 +58,6 @@ static inline uint32_t random32(void)
     return (uint32_t)(seed >> 33);
 }
 
-static inline unsigned char byte_of(uint64_t id, size_t at)
-{
-    return (unsigned char)((id * 2654435761u + at * 40503u + (at >> 8)) >> 3);
-}
-
 static void *on_header(weft__sink *sink, int peer, const weft__frame *frame)
 {
     rank *r = (rank *)(void *)sink;
@@ -74,12 +70,12 @@ static void *on_header(weft__sink *sink, int peer, const weft__frame *frame)
 static void on_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where)
 {
     rank *r = (rank *)(void *)sink;
-    const unsigned char *bytes = where;
+    size_t wrong = frame->length;
     if (!frame->length || frame->tag == DISCARD) assert_null(where);
     assert_ptr_equal(where, r->where[peer]);
     r->where[peer] = NULL;
-    for (size_t i = 0; where && i < frame->length; i++)
-        if (bytes[i] != byte_of(frame->id, i)) fail_msg("byte %zu of frame %d is wrong", i, (int)frame->id);
+    if (where) wrong = payload_differs(frame->id, frame->length, where);
+    if (wrong < frame->length) fail_msg("byte %zu of frame %d is wrong", wrong, (int)frame->id);
     assert_true(frame->id > r->last[peer][frame->sequence]);
     r->last[peer][frame->sequence] = frame->id;
     if (r->arrived[peer] < 64) r->order[peer][r->arrived[peer]] = frame->id;
@@ -177,7 +173,7 @@ static inline packet *packet_new(uint64_t id, size_t length, bool bulk)
 {
     packet *l = calloc(1, sizeof *l);
     l->bytes = malloc(length + 1);
-    for (size_t i = 0; i < length; i++) l->bytes[i] = byte_of(id, i);
+    payload_fill(id, length, l->bytes);
     l->out.frame =
         (weft__frame){.kind = WEFT__FRAME_CONTROL, .length = (uint32_t)length, .id = id, .sequence = bulk};
     l->out.payload = l->bytes;

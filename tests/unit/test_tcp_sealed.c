@@ -287,7 +287,7 @@ static void open_path(int wire)
     open_rank(0, 2, told, fd[0]);
     open_rank(1, 2, addresses, fd[1]);
     for (int i = 0; i < 2; i++) ranks[i].on_arrived = in_order;
-    for (size_t i = 0; i < sizeof path.pattern; i++) path.pattern[i] = byte_of(1, i);
+    payload_fill(1, sizeof path.pattern, path.pattern);
 }
 
 static void close_path(void)
