@@ -353,7 +353,7 @@ static void tcp_close(weft__transport *t)
 {
     weft__tcp *tcp = tcp_of(t);
     close_polled(tcp, &tcp->listener);
-    if (tcp->held_fd >= 0) close(tcp->held_fd);
+    weft__tcp_held_end(tcp);
     close_polled(tcp, &tcp->alarm);
     while (!weft__list_empty(&tcp->guests))
         weft__tcp_guest_end(WEFT__LIST_ENTRY(tcp->guests.next, weft__tcp_guest, link));

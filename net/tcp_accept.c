@@ -5,6 +5,7 @@
  * Silence, garbage and a wrong secret end that connection alone; the first is told as a warning, the others
  * as information, so that a port scanner cannot fill the log. */
 #include "clock.h"
+#include "descriptor.h"
 #include "log.h"
 #include "settings.h"
 #include "status.h"
@@ -204,13 +205,22 @@ static void accept_later(weft__tcp *tcp)
     weft__tcp_wake_at(tcp, tcp->accept_at_ns);
 }
 
+void weft__tcp_held_end(weft__tcp *tcp)
+{
+    if (tcp->held_fd < 0) return;
+    weft__descriptor_disown(tcp->held_fd);
+    close(tcp->held_fd);
+    tcp->held_fd = -1;
+}
+
 /* It cannot be watched, which is this rank's own want: to whoever connects that is to look as a rank that is slow.  No other one is
  * accepted until this one has a place. */
 static void hold(weft__tcp *tcp, int fd, const weft__tcp_address *address)
 {
     if (!tcp->held_told) weft__log(WEFT__WARN, "tcp: connections wait: %s", weft_last_error());
     tcp->held_told = true;
-    if (tcp->held_fd >= 0) close(tcp->held_fd);
+    weft__tcp_held_end(tcp);
+    weft__descriptor_own(fd); /* of which the set has not been told */
     tcp->held_fd = fd;
     tcp->held = *address;
     accept_later(tcp);

@@ -78,6 +78,7 @@ struct weft__tcp_dial {
     weft__tcp_proof proof;
     weft__tcp_judgement judgement;
     weft__tcp_handshake handshake; /* wiped with each attempt */
+    weft__tcp_link *made;          /* what it becomes if it is taken; NULL: it has not come that far */
     char broke[WEFT__TCP_WHY];     /* what the connection broke with */
     char want[128];                /* the last thing that this process lacked */
 };
@@ -109,6 +110,8 @@ static void limit(weft__tcp_dial *dial, int64_t deadline_ns)
 static void close_attempt(weft__tcp_dial *dial)
 {
     sodium_memzero(&dial->handshake, sizeof dial->handshake);
+    if (dial->made) weft__list_append(&dial->peer->tcp->closed, &dial->made->queued);
+    dial->made = NULL;
     if (dial->polled.fd < 0) return;
     weft__poller_remove(dial->peer->tcp->poller, &dial->polled);
     close(dial->polled.fd);
@@ -197,7 +200,8 @@ static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
 }
 
 /* The attempt ends for want of something here.  That says nothing of the other rank: it is none of the attempts, nor does that
- * rank's silence begin with it.  What has a deadline is ended by that. */
+ * rank's silence begin with it, nor the time in which a connection that broke is to stand again.  What has a deadline is ended by
+ * that. */
 static void pause_in_want(weft__tcp_dial *dial, const char *what, int error)
 {
     char why[128];
@@ -210,6 +214,7 @@ static void pause_in_want(weft__tcp_dial *dial, const char *what, int error)
     dial->attempts--;
     if (dial->unanswered) dial->unanswered--;
     dial->unheard_ns = 0;
+    if (dial->mend_until_ns) dial->mend_until_ns = mend_until();
     dial->crossed_until_ns = 0; /* crossed again, it waits anew for the other's */
     pause_dial(dial, what, error);
 }
@@ -271,11 +276,8 @@ static void judged(weft__tcp_dial *dial)
     } else if (verdict == WEFT__TCP_BEHIND || (verdict == WEFT__TCP_TAKEN && theirs.course != peer->course)) {
         agree_on_course(dial, theirs.course);
     } else if (verdict == WEFT__TCP_TAKEN) {
-        link = weft__tcp_link_new(peer);
-        if (!link) {
-            pause_in_want(dial, "cannot be connected to", ENOMEM);
-            return;
-        }
+        link = dial->made;
+        dial->made = NULL;
         weft__tcp_link_take_keys(link, &dial->handshake);
         link->dialled = true;
         weft__tcp_keep_alive(dial->polled.fd, false);
@@ -316,7 +318,8 @@ static void be_patient(weft__tcp_dial *dial)
     if (dial->deadline_ns < until) limit(dial, until);
 }
 
-/* It has answered, if only after it stood still for long: what goes wrong from here on is tried again as at the beginning. */
+/* It has answered, if only after it stood still for long: what goes wrong from here on is tried again, and
+ * never too often, after pauses as long as they have become: once a second where its connections end without a verdict. */
 static void lives_on(weft__tcp_dial *dial)
 {
     dial->unanswered = 0;
@@ -338,6 +341,11 @@ static bool next_step(weft__tcp_dial *dial)
             return false;
         }
         lives_on(dial);
+        dial->made = weft__tcp_link_new(peer);
+        if (!dial->made) { /* before the proof: a connection that is taken and ends counts as one that came to nothing there */
+            pause_in_want(dial, "cannot be connected to", ENOMEM);
+            return false;
+        }
         weft__tcp_proof_make(&dial->handshake, &mine, &dial->proof);
     }
     if (dial->step == GREETING && dial->mend_until_ns) be_patient(dial);
@@ -445,20 +453,21 @@ static void begin_put_off(weft__tcp *tcp)
     }
 }
 
-void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why)
+/* NULL: it is put off, or the peer is lost. */
+static weft__tcp_dial *dial_new(weft__tcp_peer *peer, const char *why)
 {
     weft__tcp_dial *dial;
     put_off_no_more(peer); /* a guest that came meanwhile may have gone again before the alarm */
     if ((peer->address.family != 4 && peer->address.family != 6) || !peer->address.port) {
         weft__tcp_lose(peer, "rank %d cannot be reached: it has no TCP address", peer->rank);
-        return;
+        return NULL;
     }
     WEFT__ASSERT(!peer->dial, peer->rank, peer->state);
     if (peer->state == WEFT__TCP_IDLE) weft__tcp_peer_to(peer, WEFT__TCP_DIALLING);
     dial = weft__reserve_zeroed(sizeof *dial);
     if (!dial) {
         put_off(peer);
-        return;
+        return NULL;
     }
     dial->polled = (weft__polled){.fd = -1, .ready = dial_ready};
     dial->peer = peer;
@@ -469,7 +478,21 @@ void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why)
     }
     weft__list_init(&dial->link);
     weft__list_append(&peer->tcp->dials, &dial->link);
-    attempt(dial);
+    return dial;
+}
+
+void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why)
+{
+    weft__tcp_dial *dial = dial_new(peer, why);
+    if (dial) attempt(dial);
+}
+
+void weft__tcp_dial_begin_in_want(weft__tcp_peer *peer, const char *why, int error)
+{
+    weft__tcp_dial *dial = dial_new(peer, why);
+    if (!dial) return;
+    dial->attempts = dial->unanswered = 1; /* the connection itself, which is none */
+    pause_in_want(dial, "cannot be connected to", error);
 }
 
 static weft__tcp_dial *find_due(weft__tcp *tcp, int64_t now_ns)

@@ -25,7 +25,7 @@
 #define WEFT__TCP_POLL_BYTES (512u * 1024) /* bytes one link may read, and write, in one poll */
 #define WEFT__TCP_GUESTS     128           /* strangers at one time; the oldest makes room */
 #define WEFT__TCP_ACCEPTS    64            /* connections accepted in one poll */
-#define WEFT__TCP_DIALS      10            /* attempts at one peer that closes before its verdict */
+#define WEFT__TCP_DIALS      10  /* attempts at one peer that closes before it has proved who it is */
 #define WEFT__TCP_PATIENCE   12  /* times WEFT_HANDSHAKE_MS: how long a member may leave a dialler waiting */
 #define WEFT__TCP_LAZY       8   /* frames for one peer that go together rather than at once */
 #define WEFT__TCP_TELL_POLLS 8   /* for the word of what has arrived to go with something else */
@@ -215,6 +215,8 @@ weft__tcp_step weft__tcp_step_write(int fd, const void *bytes, size_t length, si
 /* why: a connection broke, and this is what with; NULL: there was none yet.  May end in weft__tcp_lose.  Where there is no memory
  * for it there is none at first. */
 void weft__tcp_dial_begin(weft__tcp_peer *peer, const char *why);
+/* Likewise, after a while: the connection broke as this process lacked something. */
+void weft__tcp_dial_begin_in_want(weft__tcp_peer *peer, const char *why, int error);
 void weft__tcp_dial_end(weft__tcp_peer *peer); /* closes and frees; safe without one */
 void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns);
 void weft__tcp_dial_note(weft__tcp_peer *peer); /* safe without one, as is the other */
@@ -229,6 +231,8 @@ void weft__tcp_dial_recheck(weft__tcp_peer *peer);
 void weft__tcp_accept_all(weft__tcp *tcp);
 void weft__tcp_guest_begin(weft__tcp *tcp, int fd, const weft__tcp_address *address); /* owns fd */
 void weft__tcp_guest_end(weft__tcp_guest *guest);
+void weft__tcp_held_end(
+    weft__tcp *tcp); /* closes the connection that could not be watched, if there is one */
 void weft__tcp_guests_due(weft__tcp *tcp, int64_t now_ns);
 void weft__tcp_accept_note(weft__tcp *tcp); /* the listener and the guests, at the beginning of a recheck */
 void weft__tcp_accept_recheck(weft__tcp *tcp); /* and at its end */

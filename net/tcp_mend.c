@@ -72,6 +72,7 @@ static bool is_worth_it(weft__tcp_peer *peer)
 
 void weft__tcp_mend(weft__tcp_peer *peer, const char *format, ...)
 {
+    const int error = peer->link->error;
     char why[WEFT__TCP_WHY];
     va_list args;
     va_start(args, format);
@@ -82,7 +83,10 @@ void weft__tcp_mend(weft__tcp_peer *peer, const char *format, ...)
         return;
     }
     weft__tcp_unlink(peer);
-    weft__tcp_dial_begin(peer, why);
+    if (weft__tcp_is_own_want(error))
+        weft__tcp_dial_begin_in_want(peer, why, error);
+    else
+        weft__tcp_dial_begin(peer, why);
 }
 
 /* What has arrived in part goes on where it stopped.  Its header, which does not come again, may say that its sender

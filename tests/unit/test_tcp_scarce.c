@@ -6,11 +6,15 @@
 #include "tcp_link.h"
 #include "tcp_ranks.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
-#define BIG  (256u * 1024)
-#define FULL 64 /* frames of BIG: more than two sockets hold */
+#define BIG          (256u * 1024)
+#define RECONNECT_MS 2000 /* as main sets it */
+#define FULL         64   /* frames of BIG: more than two sockets hold */
 
 static void connect_all(int world)
 {
@@ -208,6 +212,120 @@ static void test_set_is_full_for_long(void **state)
     }
 }
 
+/* What waits there is none of a forked child's: it would stay open as long as that lives. */
+static void test_what_is_held_is_not_inherited(void **state)
+{
+    const weft__tcp *tcp;
+    packet *l;
+    int status;
+    pid_t child;
+    (void)state;
+    open_world(2);
+    tcp = WEFT__OWNER(ranks[1].t, weft__tcp, transport);
+    full_set = ranks[1].poller.epoll_fd;
+    adds_refused = INT_MAX;
+    l = send_packet(0, 1, 1, 1, false);
+    UNTIL(tcp->held_fd >= 0);
+    child = fork();
+    if (child == 0) _exit(fcntl(tcp->held_fd, F_GETFD) < 0 ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    adds_refused = 0;
+    UNTIL(ranks[1].arrived[0] == 1 && l->sent_times);
+    packet_free(l);
+    close_two();
+}
+
+static void meet(void)
+{
+    packet *l;
+    open_world(2);
+    l = send_packet(0, 1, 1, 1, false);
+    UNTIL(ranks[1].arrived[0] == 1 && l->sent_times);
+    packet_free(l);
+}
+
+static void stands_again(void)
+{
+    packet *l = send_packet(0, 1, 2, 1, false);
+    UNTIL(ranks[1].arrived[0] == 2 || ranks[0].lost_times[1] || ranks[1].lost_times[0]);
+    UNTIL(l->sent_times || ranks[0].lost_times[1] || ranks[1].lost_times[0]);
+    packet_free(l);
+    close_two();
+}
+
+/* For longer than a connection that broke is to be made again in. */
+static void test_no_descriptors_to_mend_with(void **state)
+{
+    int64_t until_ns;
+    (void)state;
+    meet();
+    sockets_refused = INT_MAX;
+    shutdown(peer_1()->link->polled.fd, SHUT_RDWR);
+    UNTIL(peer_1()->state == WEFT__TCP_MENDING);
+    until_ns = weft__now_ns() + (RECONNECT_MS + 300) * WEFT__MS;
+    while (weft__now_ns() < until_ns) {
+        turn(&ranks[0]);
+        turn(&ranks[1]);
+    }
+    assert_string_equal(ranks[0].why, "");
+    sockets_refused = 0;
+    stands_again();
+}
+
+/* One that wants for memory is not made again at once, to want again. */
+static void test_it_is_tried_again_after_a_while(void **state)
+{
+    (void)state;
+    meet();
+    weft__tcp_link_broken(peer_1()->link, ENOMEM);
+    UNTIL(peer_1()->state == WEFT__TCP_MENDING);
+    assert_non_null(ranks[0].t->want(ranks[0].t, 1));
+    assert_string_equal(ranks[0].t->want(ranks[0].t, 1), strerror(ENOMEM));
+    stands_again();
+}
+
+enum { PIECES_MOST = 256 };
+static void *pieces[PIECES_MOST];
+static int pieces_taken;
+
+static void take_all_memory(void)
+{
+    scarce_begin(1, INT32_MAX);
+    while (pieces_taken < PIECES_MOST && (pieces[pieces_taken] = weft__reserve_get(1)) != NULL)
+        pieces_taken++;
+}
+
+static void give_memory_back(void)
+{
+    scarce_end();
+    while (pieces_taken > 0) weft__reserve_give(pieces[--pieces_taken]);
+}
+
+/* There is memory at the other end, which is to take no connection that this one cannot keep. */
+static void test_no_memory_for_what_is_taken(void **state)
+{
+    const weft__tcp_peer *there;
+    int64_t until_ns;
+    (void)state;
+    meet();
+    there = &WEFT__OWNER(ranks[1].t, weft__tcp, transport)->peer[0];
+    sockets_refused = 2; /* so the dial is there before the memory is gone */
+    shutdown(peer_1()->link->polled.fd, SHUT_RDWR);
+    UNTIL(peer_1()->dial && sockets_refused == 0);
+    until_ns = weft__now_ns() + 500 * WEFT__MS;
+    while (weft__now_ns() < until_ns) {
+        take_all_memory();
+        turn(&ranks[0]);
+        give_memory_back();
+        turn(&ranks[1]);
+    }
+    assert_string_equal(ranks[0].t->want(ranks[0].t, 1), strerror(ENOMEM));
+    assert_int_equal(there->fruitless, 0);
+    assert_int_equal(there->links, 1);
+    stands_again();
+}
+
 /* A connection that ends for want of memory here is none that came to nothing by others. */
 static void test_fruitless_for_want(void **state)
 {
@@ -229,24 +347,19 @@ static void test_fruitless_for_want(void **state)
 /* The connection breaks while neither malloc nor the reserve has anything: it is made anew as soon as they have. */
 static void test_no_memory_for_another_connection(void **state)
 {
-    enum { PIECES_MOST = 256 };
-    void *pieces[PIECES_MOST];
     const weft__tcp_peer *peer;
     packet *first, *second;
-    int n = 0;
     (void)state;
     open_world(2);
     first = send_packet(0, 1, 1, 1, false);
     UNTIL(ranks[1].arrived[0] == 1 && first->sent_times);
     peer = peer_1();
-    scarce_begin(1, INT32_MAX);
-    while (n < PIECES_MOST && (pieces[n] = weft__reserve_get(1)) != NULL) n++;
+    take_all_memory();
     shutdown(peer->link->polled.fd, SHUT_RDWR);
     for (int i = 0; i < 1000 && peer->state == WEFT__TCP_UP; i++) turn(&ranks[0]);
     assert_int_equal(peer->state, WEFT__TCP_MENDING);
     assert_null(peer->dial);
-    scarce_end();
-    while (n > 0) weft__reserve_give(pieces[--n]);
+    give_memory_back();
     second = send_packet(0, 1, 2, 1, false);
     UNTIL(ranks[1].arrived[0] == 2 || ranks[0].lost_times[1] || ranks[1].lost_times[0]);
     packet_free(first);
@@ -262,6 +375,10 @@ int main(void)
         cmocka_unit_test(test_nothing_more_is_watched),
         cmocka_unit_test(test_no_descriptors_for_long),
         cmocka_unit_test(test_set_is_full_for_long),
+        cmocka_unit_test(test_what_is_held_is_not_inherited),
+        cmocka_unit_test(test_no_descriptors_to_mend_with),
+        cmocka_unit_test(test_it_is_tried_again_after_a_while),
+        cmocka_unit_test(test_no_memory_for_what_is_taken),
         cmocka_unit_test(test_fruitless_for_want),
         cmocka_unit_test(test_no_memory_for_another_connection),
     };
