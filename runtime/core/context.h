@@ -32,8 +32,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define WEFT__HOST_BYTES  64
-#define WEFT__GROUP_LISTS 256 /* among which groups are spread by their ids */
+#define WEFT__HOST_BYTES   64
+#define WEFT__LATE_FAN_OUT 16  /* hosts below each one in the tree of who is late (fault/late_hosts.h) */
+#define WEFT__GROUP_LISTS  256 /* among which groups are spread by their ids */
 
 /* Whether a rank is gone, and how that is known; gone_to (peer.c) alone changes it:
  *     LIVES <-> UNREACHABLE    from each to LEFT, DIED, or PRESUMED_DEAD -> DIED */
@@ -275,6 +276,7 @@ struct weft_context {
     weft__mpsc notices;        /* to be sent by it */
     weft__list to_tell;        /* engine: broken groups of which other hosts are told later */
     weft__list late_rounds;    /* engine: groups that are being asked who is late (fault/late.h) */
+    int late_fan_out;          /* WEFT__LATE_FAN_OUT, but in tests of trees of few ranks */
     _Atomic int64_t check_ns;  /* when it must check this context next */
     bool guarded;
     uint64_t watched_passes; /* watchdog thread: how often it has checked this context */

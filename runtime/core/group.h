@@ -33,22 +33,35 @@ typedef struct weft__report {
     uint64_t phase_of;             /* operation on device memory it was asked for; 0: none */
     uint8_t phase;                 /* weft__phase of that */
     int64_t quiet_until_ns;        /* no warning about messages with it before (warn.c) */
-    int64_t awaited_ns;            /* late.c: its answer is, since then; 0: it is not */
+    int64_t awaited_ns;            /* late.c: its answer is, since it was last heard; 0: it is not */
+    uint8_t awaited_scope;         /* late.c: about whom (weft__late_scope) */
     int64_t passed_until_ns;       /* late.c: it was silent, and others are asked in its place until then */
     uint32_t more;                 /* late.c: late members that it told of without naming them */
-    uint8_t asked;  /* late.c: how many of its host have been asked in this round, it included */
-    bool wants;     /* late.c: it has asked, and is to be answered */
-    bool unnamed;   /* late.c: it may be one of those that were not named */
-    char *messages; /* what it said of its pending messages when that was asked; NULL: of none */
+    uint8_t asked; /* late.c: how many of its host have been asked in this round, it included */
+    bool wants,
+        wants_below; /* late.c: it has asked, of the whole group or of hosts below, and is to be answered */
+    bool unnamed;    /* late.c: it may be one of those that were not named */
+    char *messages;  /* what it said of its pending messages when that was asked; NULL: of none */
 } weft__report;
 
 /* Finding out who is late (fault/late.h). */
 typedef enum weft__late_state { WEFT__LATE_CLOSED, WEFT__LATE_ASKED, WEFT__LATE_COLLECTING } weft__late_state;
-typedef struct weft__late {
+typedef struct weft__late_round {
     weft__late_state state;
-    weft__list link; /* ctx->late_rounds, unless CLOSED */
+    bool whole;      /* down: of all hosts, as the root collects; else of those below this rank's */
     uint64_t number; /* that they should have come to */
-    int64_t began_ns, closed_ns;
+    int64_t began_ns, closed_ns, until_ns;
+    int64_t stale_ns; /* up, ASKED: so old may be what is told */
+} weft__late_round;
+typedef struct weft__late {
+    weft__late_round up, down;
+    weft__list link;    /* ctx->late_rounds, unless both are CLOSED */
+    weft__seats *hosts; /* members in the order of hosts (fault/late_hosts.h); NULL: nobody has asked yet */
+    uint32_t total;     /* late members of the whole group, when that was last told or collected */
+    int above;          /* up, ASKED: who is asked, */
+    int asked_above;    /* as the how manyth in this round, */
+    int64_t above_ns;   /* and when it was last heard */
+    int64_t still_ns;   /* who waits for this rank is told then that it waits too */
 } weft__late;
 
 /* Whether a group has slots in shared memory. */

@@ -24,8 +24,16 @@ typedef enum weft__notice_kind {
 typedef enum weft__late_scope {
     WEFT__LATE_MEMBER, /* of the rank itself */
     WEFT__LATE_HOST,   /* of the members of its host */
+    WEFT__LATE_BELOW,  /* and of those of the hosts below it in the group's tree */
     WEFT__LATE_WHOLE   /* of the whole group */
 } weft__late_scope;
+
+/* What is behind a HERE of one of the last three. */
+typedef enum weft__late_knows {
+    WEFT__LATE_KNOWS_NOT, /* the group is not there */
+    WEFT__LATE_KNOWS,     /* rows of late.c */
+    WEFT__LATE_STILL      /* nothing yet: it waits for others */
+} weft__late_knows;
 
 typedef struct weft__notice {
     uint32_t kind;
@@ -37,9 +45,12 @@ typedef struct weft__notice {
         number; /* BROKEN: of the collective; HERE: last submitted; with a scope, WHO too: what they should
                            have come to; GONE: weft__gone, as it is known to the one that tells; DUMP: 0 for the run's
                            first, else the request for another one; IS_HEARD, HEARD: of the question */
-    int64_t ago_ns;     /* HERE; IS_HEARD: the answer is waited for so long */
+    int64_t
+        ago_ns; /* HERE; IS_HEARD, WHO of hosts below: the answer is waited for so long; WHO of the whole group:
+                   so old may be what is told */
     uint32_t operation; /* HERE: its kind */
-    uint32_t knows;     /* HERE: the group exists here; HEARD: 1, it is; GONE: 1, the receiver is to tell all
+    uint32_t
+        knows; /* HERE: the group exists here, with a scope a weft__late_knows; HEARD: 1, it is; GONE: 1, the receiver is to tell all
                            others, as the sender may not reach them, or that it has left is told by
                            another rank; UNREACHABLE: 1, the sender was only told of it; BROKEN: likewise the members on the host
                            of the culprit, which is unreachable from there */

@@ -1,21 +1,37 @@
-/* late.h - how far the members of a group are, found out in few words.
+/* late.h - how far the members of a group are, found out in few words of each.
  *
- * Ranks of one host read each other's boards.  Of other hosts a rank learns like this:
+ * Ranks of one host read each other's boards.  The hosts of a group are a tree that all members know
+ * (late_hosts.h): 16 below each.  What is asked and answered goes along it, by the speaker of each host, which is its
+ * lowest living member; who asks and is none asks that one first.
  *
- *     asker -> its host's speaker -> the group's clerk -> a speaker of every other host, and the same way back
+ *     WHO of the WHOLE goes up to the root, HERE comes down again the same way
+ *     WHO of those BELOW goes down from the root, HERE comes up again
  *
- * The speaker of a host is its lowest living member, the clerk the lowest of the group; who asks is mostly one
- * of them itself, and leaves that step out.  A question is WHO with a scope: WHOLE goes up, HOST goes down.  An
- * answer is HERE: the members that have not come to that number, up to WEFT__LATE_ROWS of them, how many more
+ * An answer is HERE: the members that have not come to that number, up to WEFT__LATE_ROWS of them, how many more
  * there are, and whom nobody could tell of; all others have come to it.
  *
- *     a group's round: CLOSED -> ASKED (who is above) or COLLECTING (of the other hosts) -> CLOSED
+ * Each group has two machines here, whose rounds end by themselves:
  *
- * What holds: a question goes to a lower member only, or to one of its own host, so none goes in a circle.  A
- * round is open for everybody who asks meanwhile, and one that has just closed answers at once: so there are at
- * most two words for each host and asker, whoever asks.  Who says nothing for SILENCE_NS is passed over for the
- * next one, who knows the same; its host "has not answered" only if none of ASKED_MOST there has.  What comes
- * late is taken nevertheless.  A rank that does not have the group says so and is passed over at once.
+ *     up:    CLOSED -> ASKED (who is above) or, as the root, COLLECTING (until `down` has closed) -> CLOSED
+ *     down:  CLOSED -> COLLECTING (from the hosts below; the root's: from all) -> CLOSED
+ *
+ * What holds:
+ * - A question of the WHOLE goes to a lower member of this host or to a host of a lower number, one of those BELOW to a
+ *   host that is below who asks; `down` waits for no `up`.  So nobody waits in a circle.
+ * - A round is open for everybody who asks meanwhile, and one that has closed lately enough for who asks answers at
+ *   once: ranks of a busy machine ask one after another for a second, and each collects nothing anew.  So of each round a
+ *   rank has one word for who is above it and one for each below, there and back, whoever and how many ask.
+ * - Who waits for others says STILL to those that wait for it.  So silence is silence however high the tree, and who
+ *   says nothing for SILENCE_NS is passed over: the next one of its host is asked of that HOST, which "has not answered"
+ *   only if none of ASKED_MOST there has; hosts below it are asked by who passes it over; and who asked it for the WHOLE
+ *   asks the next one above.  Who has passed over all above it asks the first of all hosts, and where that is itself, it
+ *   is the root, and asks whoever would be asked by those that it has passed over.
+ * - A group that is broken has no more rounds: who asks is answered with what is known, and will be told of the break.
+ * - With a question goes for how long its answer is waited for; below, each has to be done sooner.  What comes late is
+ *   taken nevertheless.  A rank that does not have the group says so and is passed over at once.
+ * - How many are late in all comes with the names from the root, as who passes it on may know more names than it was told,
+ *   and others than those that it passes on.
+ *
  * Connections are those of the watchdogs, and stay.  All of it under the engine. */
 #ifndef WEFT_RUNTIME_LATE_H
 #define WEFT_RUNTIME_LATE_H
@@ -30,13 +46,16 @@ bool weft__late_read_board(weft_group *group, int member, uint64_t number);
 /* To a rank of this host over the data plane, which needs no connection there; else by the watchdogs. */
 void weft__late_tell(weft_context *ctx, int rank, const weft__notice *notice);
 
-/* Begins to find out which members of other hosts have not come to that number. */
-void weft__late_ask(weft_group *group, uint64_t number);
-/* Members that are late and that nobody has named. */
-unsigned weft__late_more(const weft_group *group);
+/* Begins to find out which members of other hosts have not come to that number; what others have found out no longer ago
+ * than stale_ns will do. */
+void weft__late_ask(weft_group *group, uint64_t number, int64_t stale_ns);
+/* Late members of the whole group, named or not, when that was last told; 0: it has not been. */
+unsigned weft__late_total(const weft_group *group);
 /* A question or an answer with a scope, from that rank.  group: NULL, it is not here. */
 void weft__late_take(weft_context *ctx, weft_group *group, int from, const weft__notice *told);
 /* Passes over who is silent.  Returns when to check again. */
 int64_t weft__late_check(weft_context *ctx, int64_t now_ns);
+/* The group is broken: who waits for an answer gets what is known. */
+void weft__late_end(weft_group *group);
 void weft__late_forget(weft_group *group);
 #endif

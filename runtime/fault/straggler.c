@@ -52,6 +52,13 @@ static uint64_t phases_wanted(const weft_request *req)
     return req->executor->traits & WEFT__HAS_PHASES ? req->sequence : 0;
 }
 
+/* How old an answer may be: little beside what has passed, and what is left. */
+static int64_t stale_ns(const weft_request *req, int64_t now)
+{
+    int64_t waited = now - req->submitted_ns, left = req->deadline_ns > now ? req->deadline_ns - now : 0;
+    return (left < waited ? left : waited) / 8;
+}
+
 /* Members of this host are read, those of others are asked by the way of late.h. */
 static void ask_of(const weft_request *req)
 {
@@ -71,7 +78,7 @@ static void ask_of(const weft_request *req)
         else if (!weft__late_read_board(group, i, 0))
             weft__late_tell(group->ctx, group->world[i], &who);
     }
-    if (elsewhere) weft__late_ask(group, req->sequence);
+    if (elsewhere) weft__late_ask(group, req->sequence, stale_ns(req, now));
 }
 
 /* Certain: what shared memory shows, or the member has said so. */
@@ -211,17 +218,22 @@ static size_t collective_text(const weft_request *req, char *text, size_t bytes,
 {
     const weft_group *group = req->group;
     char line[400];
-    int missing = (int)weft__late_more(group), named = 0, unnamed = missing;
+    int missing = 0, named = 0, unnamed = 0, told = (int)weft__late_total(group);
     look_again(req);
     for (int i = 0; i < group->size; i++) {
-        if (has_joined(req, i) || group->reports[i].unnamed) continue;
+        if (has_joined(req, i)) continue;
+        if (group->reports[i].unnamed) {
+            unnamed++;
+            continue;
+        }
         missing++;
-        if (missing - unnamed > named + 1) continue; /* there was no room for the one before */
+        if (missing > named + 1) continue; /* there was no room for the one before */
         missing_text(req, i, line, sizeof line);
         if (named == NAMED_MOST || at + strlen(line) + MORE_BYTES > bytes) continue;
         at = straggler_add(text, bytes, at, line);
         named++;
     }
+    if (told > missing) missing = told < missing + unnamed ? told : missing + unnamed;
     if (missing > named) {
         snprintf(line, sizeof line, "; and %d more", missing - named);
         at = straggler_add(text, bytes, at, line);
@@ -476,4 +488,5 @@ const weft__protocol weft__straggler_protocol = {.name = "who is late",
                                                  .first_notice = WEFT__NOTICE_WHO,
                                                  .last_notice = WEFT__NOTICE_HERE,
                                                  .notice = straggler_notice,
+                                                 .group_broken = weft__late_end,
                                                  .group_retired = weft__late_forget};

@@ -21,14 +21,15 @@ enum { CONNECTIONS, MESSAGES, BYTES, COUNTED };
 enum {
     WAITED_MS = 30,
     ROUNDS
-}; /* the last results: of a rank in the late barrier, or as it shrinks; how often it collected who is late */
+}; /* the last results: of a rank in the late barrier, or as it shrinks; how often it asked the same one below it who is late */
 typedef enum phase { JOIN, MEET, NEW_GROUP, LATE, BREAK, DEATH, SHRINK, FINALIZE, PHASES } phase;
 
 enum {
     WARN_MS = 1000,
     LATE_MS = 3 * WARN_MS,
     SETTLE_MS = 400,
-    FRESH_MS = 20 /* late.c's */,
+    ABOVE_MOST = 4 /* late.c's */,
+    STALE_MS = WARN_MS / 8 /* so old may be what a warning tells: straggler.c's */,
     AGAIN_MS = 50,
     PATIENCE_MS = 300,
     TURN_MS = 100 /* views.c's */
@@ -120,7 +121,7 @@ weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const v
 
 static void count_question(const weft__notice *notice, int peer)
 {
-    if (notice->kind == WEFT__NOTICE_WHO && notice->subject == WEFT__LATE_HOST)
+    if (notice->kind == WEFT__NOTICE_WHO && notice->subject == WEFT__LATE_BELOW)
         atomic_fetch_add(&asked[peer], 1);
 }
 
@@ -128,6 +129,13 @@ static void note_death(const weft__notice *notice)
 {
     if (notice->kind == WEFT__NOTICE_GONE && notice->number != WEFT__LEFT && notice->subject != dies)
         snprintf(wrongly_dead, sizeof wrongly_dead, "rank %d %.100s", notice->subject, notice->text);
+}
+
+/* How many of these there are depends on how busy the machine is: one for each 50 ms that somebody waits. */
+static bool is_patience(const weft__notice *notice)
+{
+    return notice->kind == WEFT__NOTICE_HERE && notice->subject != WEFT__LATE_MEMBER &&
+           notice->knows == WEFT__LATE_STILL;
 }
 
 static phase phase_of_notice(const weft__notice *notice)
@@ -145,7 +153,7 @@ weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer,
 {
     weft_status status;
     at = phase_of_notice(bytes);
-    count_message(at, length);
+    if (!is_patience(bytes)) count_message(at, length);
     count_question(bytes, peer);
     note_death(bytes);
     status = __real_weft__watchdog_wire_send(wire, peer, bytes, length);
@@ -265,21 +273,24 @@ static void check_finalize(job_rank *me)
 }
 
 /* A rank whose question comes when a round has been over for some time begins another one: how many rounds there are depends
- * on when ranks ask.  Not each rank begins one, unless they ask so far apart as ranks of a busy machine may. */
+ * on when ranks ask.  Each asks once, as its warning is due, so there is one round for each STALE_MS by which they are apart,
+ * and some more as somebody is passed over and others are asked.  On a busy machine all may be: then each rank asks
+ * ABOVE_MOST others of the whole group, of which those that come first each collect from all. */
 static void check_late(job_rank *me)
 {
     int64_t rounds = 0, waited_ms = 0, most;
+    int edges = 1 + (me->size - 1 < WEFT__LATE_FAN_OUT ? me->size - 1 : WEFT__LATE_FAN_OUT);
     for (int rank = 0; rank < me->size; rank++) {
-        rounds += job_results(me, rank)[ROUNDS];
+        if (rounds < job_results(me, rank)[ROUNDS]) rounds = job_results(me, rank)[ROUNDS];
         if (waited_ms < job_results(me, rank)[WAITED_MS]) waited_ms = job_results(me, rank)[WAITED_MS];
     }
-    most = me->size / 2 + 2 + (waited_ms - LATE_MS) / FRESH_MS;
+    most = 6 + (waited_ms - LATE_MS) / STALE_MS;
     if (getenv("SLOPES_TABLE")) printf("%3d ranks  %lld rounds\n", me->size, (long long)rounds);
     if (rounds > most)
         job_fail(__FILE__, __LINE__, "who is late of %d ranks was collected %lld times", me->size,
                  (long long)rounds);
-    check(me, LATE, CONNECTIONS, 4 + rounds, 2 * me->size);
-    check(me, LATE, MESSAGES, 4 + 2 * rounds, (2 + rounds) * me->size);
+    check(me, LATE, CONNECTIONS, 2 * ABOVE_MOST, (2 + rounds) * edges);
+    check(me, LATE, MESSAGES, 2 * ABOVE_MOST * (1 + rounds), 2 * (2 + rounds) * edges);
 }
 
 static void in_order(job_rank *me)

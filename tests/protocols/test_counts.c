@@ -7,7 +7,7 @@
  * tests/unit/test_relay.c.
  *
  * The bounds hold for every size alike: what a rank has to do does not grow, but that one tells all the others
- * of a group, who is late, a break, a death or the end; and before goodbyes each rank has words for the 2 log2 P
+ * of a group, a break, a death or the end; and before goodbyes each rank has words for the 2 log2 P
  * that it has exchanged data with.  COUNTS_TABLE=1 shows what was counted. */
 #include "alarm.h"
 #include "chance.h"
@@ -27,9 +27,9 @@
 #include <cmocka.h>
 
 enum { FIRST_WORDS, MESSAGES, COUNTED };
-typedef enum phase { NEW_GROUP, LATE, BREAK, DEATH, SHRINK, FINALIZE, PHASES } phase;
+typedef enum phase { NEW_GROUP, LATE, TIME_UP, BREAK, DEATH, SHRINK, FINALIZE, PHASES } phase;
 
-static const char *const phase_names[PHASES] = {"new_group", "late query", "break",
+static const char *const phase_names[PHASES] = {"new_group", "late query", "time is up", "break",
                                                 "death",     "shrink",     "finalize"};
 static const char *const what_names[COUNTED] = {"first words", "messages"};
 
@@ -45,13 +45,20 @@ weft_status __real_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer,
 weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
                                             size_t length);
 
-static void count(int from, int to)
+static void count(phase p, int from, int to)
 {
-    if (now == PHASES || from < 0) return;
-    counts[now][MESSAGES][from]++;
+    if (p == PHASES || from < 0) return;
+    counts[p][MESSAGES][from]++;
     if (talked[from][to] || talked[to][from]) return;
     talked[from][to] = true;
-    counts[now][FIRST_WORDS][from]++;
+    counts[p][FIRST_WORDS][from]++;
+}
+
+/* That a group breaks as its time is up is counted beside who is late. */
+static phase phase_of(const void *bytes)
+{
+    const weft__notice *notice = bytes;
+    return now == LATE && notice->kind == WEFT__NOTICE_BROKEN ? TIME_UP : now;
 }
 
 static int rank_of_p2p(const weft__p2p *p2p)
@@ -70,14 +77,14 @@ static int rank_of_wire(const weft__watchdog_wire *wire)
 
 weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length)
 {
-    count(rank_of_p2p(p2p), peer);
+    count(now, rank_of_p2p(p2p), peer);
     return __real_weft__p2p_control(p2p, peer, type, bytes, length);
 }
 
 weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
                                             size_t length)
 {
-    count(rank_of_wire(wire), peer);
+    count(phase_of(bytes), rank_of_wire(wire), peer);
     return __real_weft__watchdog_wire_send(wire, peer, bytes, length);
 }
 
@@ -240,6 +247,15 @@ static int log2_of(int n)
     return log;
 }
 
+/* It is asked twice, at half of the time and shortly before the deadline.  Each time a rank asks who is above it, asks those
+ * below, and answers all of them: 4 words for each edge of the tree, the one above a rank and up to 16 below. */
+static void check_late(int ranks)
+{
+    int below = ranks - 1 < WEFT__LATE_FAN_OUT ? ranks - 1 : WEFT__LATE_FAN_OUT;
+    check(LATE, FIRST_WORDS, 1, below);
+    check(LATE, MESSAGES, 8, 2 * 2 * (below + 1));
+}
+
 static void in_order(int ranks)
 {
     begin(ranks);
@@ -251,8 +267,9 @@ static void in_order(int ranks)
     world_close();
     check(NEW_GROUP, FIRST_WORDS, 1, 1);
     check(NEW_GROUP, MESSAGES, 2, ranks + 1);
-    check(LATE, FIRST_WORDS, 1, ranks);
-    check(LATE, MESSAGES, 9, 5 * ranks);
+    check_late(ranks);
+    check(TIME_UP, FIRST_WORDS, 1, ranks);
+    check(TIME_UP, MESSAGES, 1, ranks);
     check(BREAK, FIRST_WORDS, 1, ranks);
     check(BREAK, MESSAGES, 1, ranks);
     check(FINALIZE, FIRST_WORDS, log2_of(ranks), 2 * log2_of(ranks));
