@@ -6,7 +6,7 @@
 #define WEFT_RUNTIME_HOST_COLL_H
 #include "executor.h"
 #include "group.h"
-#include "signatures.h"
+#include "mismatch.h"
 #include "slots.h"
 
 /* host_coll.c */

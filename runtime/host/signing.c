@@ -4,8 +4,8 @@
 #include "early.h"
 #include "engine.h"
 #include "group_break.h"
+#include "mismatch.h"
 #include "peer.h"
-#include "signatures.h"
 
 #include <stddef.h>
 #include <stdio.h>
