@@ -1,6 +1,6 @@
 /* test_by_hand.c - in program order (WEFT_DEVICE_ORDER=program, which this program is run with) an operation beside the
  * same calls of CUDA and NCCL made by hand: which calls it makes, how often others look meanwhile, and the times. */
-#include "device.h"
+#include "sum.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -8,19 +8,7 @@
 #include <string.h>
 #include <weft/cuda.h>
 
-enum { COUNT = 64, TIMES = 1000, AT_ONCE = 20, LOOK_NS = 20000 };
-static const size_t bytes = COUNT * sizeof(int32_t);
-
-typedef struct operands {
-    int32_t *in, *out;
-} operands;
-
-static weft_request *begin_sum(weft_group *group, operands o, const weft_call *call)
-{
-    weft_request *req = NULL;
-    CHECK_OK(weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, call, &req));
-    return req;
-}
+enum { TIMES = 1000, AT_ONCE = 20, LOOK_NS = 20000 };
 
 static uint64_t calls(const char *function)
 {

@@ -4,12 +4,12 @@
 #include "group_break.h"
 #include "p2p.h"
 #include "signatures.h"
+#include "sum.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { COUNT = 64, RANKS = 4, ODD = 2 /* the first of its host */ };
-static const size_t bytes = COUNT * sizeof(int32_t);
+enum { RANKS = 4, ODD = 2 /* the first of its host */ };
 
 /* ---- what this rank sends (the linker puts these in the place of the library's) ---- */
 
@@ -61,30 +61,10 @@ bool __wrap_weft__early_judge(weft_request *req)
 
 /* ---- operations ---- */
 
-typedef struct operands {
-    int32_t *in, *out;
-} operands;
-
-static operands take_operands(job_rank *me)
-{
-    operands o = {job_buffer(me, bytes), job_buffer(me, bytes)};
-    int32_t image[COUNT];
-    for (int i = 0; i < COUNT; i++) image[i] = i + me->rank;
-    job_put(o.in, image, bytes);
-    return o;
-}
-
-static void check_sum(const job_rank *me, const int32_t *out)
-{
-    int32_t image[COUNT];
-    job_get(image, out, bytes);
-    for (int i = 0; i < COUNT; i++) CHECK_INT(image[i], i * me->size + me->size * (me->size - 1) / 2);
-}
-
 static void sum_works(job_rank *me, weft_group *group, operands o)
 {
     CHECK_OK(weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
-    check_sum(me, o.out);
+    check_sum(me->size, o.out);
 }
 
 /* Back to back: one message for 32 of them, or for 10 ms, and none besides. */
@@ -108,7 +88,7 @@ static void by_few_messages(job_rank *me)
     for (int i = 0; i < SUMS; i++) WAIT_OK(reqs[i]);
     CHECK(atomic_load(&messages) - before <= SUMS / FOR_ONE + (int)((job_now_ns() - began) / (MS * 1000000)));
     CHECK(atomic_load(&messages) - before > 0);
-    check_sum(me, o.out);
+    check_sum(me->size, o.out);
     job_meet(me);
 }
 
