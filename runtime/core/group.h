@@ -204,7 +204,7 @@ static inline bool weft__group_refuses_member(const weft_group *group, int membe
 }
 weft_status weft__group_refuse(const weft_group *group); /* BROKEN, and why */
 void weft__group_ref(weft_group *group);
-/* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock. */
+/* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock, or the engine held. */
 bool weft__group_hold(weft_group *group);
 void weft__group_unref(weft_group *group); /* engine not needed; the last one retires it */
 /* Take and give back a reference of the engine's stock, without an atomic operation.  Engine held. */

@@ -294,7 +294,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->next = NULL;
     atomic_store_explicit(&d->watchers, 0, memory_order_relaxed);
     d->closed = 1;
-    d->handed = d->shut = d->done = d->entered = false;
+    d->handed = d->shut = d->done = d->placed = d->entered = false;
     atomic_store_explicit(&d->ahead, false, memory_order_relaxed);
     weft__list_init(&d->ticket.link);
     memset(&d->match, 0, sizeof d->match);
@@ -359,17 +359,23 @@ static bool takes_its_place(const weft_request *req)
     return req->capture || !in_program(req) || weft__interleave(req->group, req->sequence);
 }
 
-/* False: it waits for others before it goes on, or is over.  In program order an agreement goes on beside it. */
+/* Its place among this rank's own, once: an operation that was held starts a second time, and inside of its first start if all
+ * the others had come before. */
+static bool is_placed(weft_request *req)
+{
+    if (req->device->placed) return true;
+    req->device->placed = true;
+    return takes_its_place(req) && (!is_signed(req) || weft__sign(req->group, req->sequence, req->signature));
+}
+
+/* False: it waits for others before it goes on, or is over, or has gone on.  In program order an agreement goes on beside it. */
 static bool compare_with_others(weft_request *req)
 {
-    const bool first = !req->device->entered;
-    if (first && !takes_its_place(req)) return false;
-    if (first && is_signed(req) && !weft__sign(req->group, req->sequence, req->signature)) return false;
+    if (!is_placed(req)) return false;
     if (!needs_agreement(req)) return !is_signed(req) || weft__early_judge(req);
     req->device->shut = true;
     weft__host_collective_start(req, &req->device->agree_by);
-    /* Where that is held, this comes a second time. */
-    return in_program(req) && first && weft__request_state(req) < WEFT__DRAINING;
+    return in_program(req) && !req->device->entered && weft__request_state(req) < WEFT__DRAINING;
 }
 
 static void start_collective(weft_request *req)

@@ -84,7 +84,8 @@ typedef struct weft__device {
     uint32_t closed;                   /* first: members of the fused one that is not agreed on */
     _Atomic int watchers;              /* threads that sleep until it is issued */
     bool shut;                         /* its agreement is under way */
-    bool entered;                      /* in program order: it has gone on beside that */
+    bool placed;                       /* behind others of this rank, which are told of it */
+    bool entered;                      /* in program order: it has gone on beside its agreement */
     bool done;                         /* the device has done it before its members agreed */
     bool handed;                       /* the module has it, or will be given it by the progress thread */
     weft__module *module;

@@ -188,7 +188,7 @@ static void is_due(weft_context *ctx, pair *p)
     weft__alarm_check(ctx, p->due_ns);
 }
 
-/* In which order all that has begun by now did so it is not told. */
+/* From where this rank stands now; the order of what it has begun before is not told. */
 static void begin_to_tell(pair *p)
 {
     p->tells = true;
@@ -216,7 +216,8 @@ typedef struct difference {
     int rank; /* the other one */
 } difference;
 
-static void tell_difference(const difference *d)
+/* False: one of the two was let go, and so none of its operations waits. */
+static bool tell_difference(const difference *d)
 {
     const int me = d->first->ctx->rank, low = me < d->rank ? me : d->rank, high = me < d->rank ? d->rank : me;
     const bool swapped = low == me;
@@ -224,21 +225,25 @@ static void tell_difference(const difference *d)
     const unsigned long long na = swapped ? d->second_number : d->first_number,
                              nb = swapped ? d->first_number : d->second_number;
     char text[WEFT__SENTENCE_BYTES];
+    if (!weft__group_hold(d->first)) return false;
+    if (!weft__group_hold(d->second)) {
+        weft__group_unref(d->first);
+        return false;
+    }
     snprintf(text, sizeof text,
              "ranks differ in the order of their groups, which are in program order: rank %d began operation "
              "#%llu "
              "on group %s before #%llu on group %s, rank %d began #%llu on group %s before #%llu on group %s",
              low, na, a->label, nb, b->label, high, nb, b->label, na, a->label);
-    weft__group_ref(d->first);
-    weft__group_ref(d->second);
     weft__group_break(d->first, &(weft__verdict){WEFT_ERR_MISMATCH, d->first_number, -1, text}, true);
     weft__group_break(d->second, &(weft__verdict){WEFT_ERR_MISMATCH, d->second_number, -1, text}, true);
     weft__group_unref(d->first);
     weft__group_unref(d->second);
+    return true;
 }
 
 /* That rank has begun `number` of this group, and of each other one nothing behind what was heard.  False: they differ,
- * and groups have broken. */
+ * and groups have broken, and are none of the pair's any more. */
 static bool is_as_here(const pair *p, const common *of, uint64_t number)
 {
     const uint64_t order = order_of(of->course, number);
@@ -246,8 +251,9 @@ static bool is_as_here(const pair *p, const common *of, uint64_t number)
         const common *other = &p->groups[i];
         const begun *b = other == of || !other->is_heard ? NULL : first_behind(other->course, other->heard);
         if (!b || b->order >= order) continue;
-        tell_difference(&(difference){of->course->group, number, other->course->group, b->number, p->rank});
-        return false;
+        if (tell_difference(
+                &(difference){of->course->group, number, other->course->group, b->number, p->rank}))
+            return false;
     }
     return true;
 }
@@ -292,9 +298,8 @@ static bool is_next_there(pair *p, const common *mine, uint64_t number)
     if (!p->ahead_count || !mine->is_heard) return true;
     next = nth_ahead(p, 0);
     if (next->group == mine->course->group->id || number <= heard_then(p, mine)) return true;
-    tell_difference(&(difference){common_of(p, next->group)->course->group, next->last, mine->course->group,
-                                  number, p->rank});
-    return false;
+    return !tell_difference(&(difference){common_of(p, next->group)->course->group, next->last,
+                                          mine->course->group, number, p->rank});
 }
 
 /* ---- telling ---- */
@@ -306,14 +311,18 @@ static void fall_silent(pair *p)
     weft__list_remove(&p->untold);
 }
 
-/* Groups of which that rank has heard nothing come first, as far as there is room. */
+/* Groups of which that rank has heard nothing come first; those for which there is no room have a message of their own. */
 static void tell(weft_context *ctx, pair *p)
 {
     word w = {0};
     weft__list_remove(&p->untold);
-    for (size_t i = 0; i < p->count && w.count < WEFT__INTERLEAVED_MOST; i++) {
+    for (size_t i = 0; i < p->count; i++) {
         common *c = &p->groups[i];
         if (c->is_told) continue;
+        if (w.count == WEFT__INTERLEAVED_MOST) {
+            is_due(ctx, p);
+            break;
+        }
         w.of[w.count++] = (stretch){c->course->group->id, c->told, c->told};
         c->is_told = true;
     }
@@ -353,6 +362,33 @@ static int64_t interleaving_due(weft_context *ctx, int64_t now_ns)
         }
     }
     return WEFT__NEVER;
+}
+
+/* ---- a group that is not compared any more ---- */
+
+/* Telling may end a rank, and so break other groups, which are none of the pair's then. */
+static void leave(weft_context *ctx, pair *p, const weft_group *group)
+{
+    common *c = common_of(p, group->id);
+    if (c && p->tells && c->is_told && !atomic_load(&ctx->closing)) {
+        add(ctx, p, c, LEAVES);
+        c = common_of(p, group->id);
+    }
+    if (c) *c = p->groups[--p->count];
+}
+
+static void interleaving_group_over(weft_group *group)
+{
+    weft__course *course = group->course;
+    if (!course) return;
+    group->course = NULL;
+    WEFT__LIST_EACH(&state_of(group->ctx)->pairs, at)
+    {
+        leave(group->ctx, WEFT__LIST_ENTRY(at, pair, link), group);
+    }
+    weft__list_remove(&course->link);
+    free(course->of);
+    free(course);
 }
 
 /* ---- which groups ---- */
@@ -407,38 +443,42 @@ bool weft__interleave(weft_group *group, uint64_t number)
     join_host_group(ctx, group->id);
     if (!group->course) return true;
     if (s->order == 0) begin(ctx);
-    if (!note(group->course, number, ++s->order)) return true;
+    if (!note(group->course, number, ++s->order)) {
+        interleaving_group_over(group);
+        return true;
+    }
     WEFT__LIST_EACH(&s->pairs, at)
     {
         pair *p = WEFT__LIST_ENTRY(at, pair, link);
         common *c = common_of(p, group->id);
-        if (!c) continue;
-        if (p->tells) add(ctx, p, c, number);
-        if (!is_next_there(p, c, number)) return false;
+        if (c && p->tells) { /* which may end that rank, and so break groups */
+            add(ctx, p, c, number);
+            if (!group->course) return false;
+            c = common_of(p, group->id);
+        }
+        if (c && !is_next_there(p, c, number)) return false;
     }
     return true;
 }
 
 /* ---- what is told ---- */
 
-/* False: nothing more of it is to be looked at. */
-static bool hear(pair *p, const stretch *s)
+static void hear(weft_context *ctx, pair *p, const stretch *s)
 {
     common *c = common_of(p, s->group);
-    if (!c) return true; /* it is not ready here yet, or not compared any more */
+    if (!c) return; /* it is not ready here yet, or not compared any more */
     if (s->before != c->heard) {
-        weft__peer_refused(c->course->group->ctx, p->rank,
-                           "it tells of operations that do not follow on those before");
-        return false;
+        weft__peer_refused(ctx, p->rank, "it tells of operations that do not follow on those before");
+        leave(ctx, p, c->course->group);
+        return;
     }
     c->heard = s->last;
     if (s->last == LEAVES) {
         *c = p->groups[--p->count];
-        return true;
+        return;
     }
-    if (s->last && !is_as_here(p, c, s->last)) return false;
+    if (s->last && !is_as_here(p, c, s->last)) return;
     if (s->last > c->course->last && s->last > s->before) keep(p, s);
-    return true;
 }
 
 static bool is_sound(const word *w, size_t length)
@@ -470,38 +510,21 @@ static void interleaving_message(weft_context *ctx, int peer, int type, const vo
         c->heard = w.of[i].before;
         c->is_heard = true;
     }
-    for (uint64_t i = 0; i < w.count && hear(p, &w.of[i]); i++) {
-    }
+    for (uint64_t i = 0; i < w.count; i++) hear(ctx, p, &w.of[i]);
 }
 
-/* ---- the life of a group ---- */
+/* ---- the life of a group and of a rank ---- */
 
 static void interleaving_group_ready(weft_group *group)
 {
     if (group != group->ctx->host_group) join(group);
 }
 
-static void leave(weft_context *ctx, pair *p, const weft_group *group)
+/* The groups of which it was not told have broken. */
+static void interleaving_peer_returns(weft_context *ctx, int rank)
 {
-    common *c = common_of(p, group->id);
-    if (!c) return;
-    if (p->tells && c->is_told && !atomic_load(&ctx->closing)) add(ctx, p, c, LEAVES);
-    *c = p->groups[--p->count];
-}
-
-/* It is not compared any more. */
-static void interleaving_group_over(weft_group *group)
-{
-    weft__course *course = group->course;
-    if (!course) return;
-    WEFT__LIST_EACH(&state_of(group->ctx)->pairs, at)
-    {
-        leave(group->ctx, WEFT__LIST_ENTRY(at, pair, link), group);
-    }
-    group->course = NULL;
-    weft__list_remove(&course->link);
-    free(course->of);
-    free(course);
+    pair *p = pair_with(ctx, rank);
+    if (p) p->failed = false;
 }
 
 static weft_status open_interleaving(weft_context *ctx)
@@ -535,6 +558,7 @@ const weft__protocol weft__interleaving_protocol = {.name = "interleaving",
                                                     .open = open_interleaving,
                                                     .close = close_interleaving,
                                                     .message = interleaving_message,
+                                                    .peer_returns = interleaving_peer_returns,
                                                     .due = interleaving_due,
                                                     .group_ready = interleaving_group_ready,
                                                     .group_broken = interleaving_group_over,

@@ -19,8 +19,8 @@
  * old.  A job with one group in program order, or whose groups share no two ranks, sends nothing; the
  * group of a host, which every job has, counts once it is used.
  *
- * A group that has broken, or is let go, leaves the order: its numbers are not compared any more, here and, as that is told,
- * there.  What is further apart than WEFT__INTERLEAVED_KEPT is not compared. */
+ * A group that has broken, or to which nothing refers any more, leaves the order: its numbers are not compared any more, here
+ * and, as that is told, there.  What is further apart than WEFT__INTERLEAVED_KEPT is not compared. */
 #ifndef WEFT_RUNTIME_INTERLEAVING_H
 #define WEFT_RUNTIME_INTERLEAVING_H
 #include "group.h"

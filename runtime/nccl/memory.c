@@ -266,7 +266,8 @@ weft_status weft__memory_find_peer(weft__comm *comm, const void *at, int rank, v
                                "ncclGetPeerPointer(window, offset, rank)",
                                nccl->version / 10000, nccl->version / 100 % 100);
     if (!peer_pointer(comm, window, offset, rank, there, &result))
-        return weft__nccl_fail(nccl, WEFT_ERR_BROKEN, "mem_peer: communicator %s is stopped", comm->label);
+        return weft__nccl_fail(nccl, WEFT_ERR_BROKEN,
+                               "mem_peer: communicator %s is suspected of an error, or stopped", comm->label);
     if (result != ncclSuccess)
         return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "mem_peer: ncclGetPeerDevicePointer: %s",
                                ncclGetErrorString(result));

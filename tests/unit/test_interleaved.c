@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { OTHER = 4, A, B, C, GROUPS = 3 };
+enum { OTHER = 4, A, B, C, D, GROUPS = 3 /* from the beginning */ };
 
 typedef struct stretch {
     uint64_t group, before, last;
@@ -26,10 +26,11 @@ typedef struct word {
 
 static word last; /* message that this rank has sent */
 static int messages;
+static uint64_t stretches; /* in all of them */
 static weft_context *ctx;
-static weft_group *groups[GROUPS];
-static uint64_t heard[GROUPS]; /* from the other one */
-static word next;              /* what it tells next */
+static weft_group *groups[GROUPS + 1];
+static uint64_t heard[GROUPS + 1]; /* from the other one */
+static word next;                  /* what it tells next */
 
 static void note_sent(const weft__outgoing *out)
 {
@@ -38,6 +39,7 @@ static void note_sent(const weft__outgoing *out)
     memcpy(&last, out->payload, out->frame.length);
     assert_int_equal(out->frame.length, 8 + last.count * sizeof last.of[0]);
     messages++;
+    stretches += last.count;
 }
 
 static void make_ready(weft_group *made, int id, bool program)
@@ -68,6 +70,8 @@ static int begin_alone(void **state)
 {
     (void)state;
     messages = 0;
+    stretches = 0;
+    memset(groups, 0, sizeof groups);
     memset(heard, 0, sizeof heard);
     memset(&next, 0, sizeof next);
     ctx = lone_rank_open((lone_wires){note_sent, NULL});
@@ -91,7 +95,7 @@ static int end(void **state)
 static bool differs(void)
 {
     int n = 0;
-    for (int i = 0; i < GROUPS; i++) n += groups[i] && weft_group_status(groups[i]) == WEFT_ERR_MISMATCH;
+    for (int i = 0; i <= GROUPS; i++) n += groups[i] && weft_group_status(groups[i]) == WEFT_ERR_MISMATCH;
     assert_true(n == 0 || n == 2);
     return n;
 }
@@ -254,6 +258,22 @@ static void tells_nothing_of_an_order_before_it_tells(void **state)
     check_stretch(0, A, 2, 2);
     check_stretch(1, B, 1, 1);
     check_stretch(2, C, 0, 0);
+}
+
+static void tells_of_more_groups_than_have_room(void **state)
+{
+    enum { MANY = WEFT__INTERLEAVED_MOST + 8 };
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        weft_group *made =
+            weft__group_new(ctx, (const int[]){LONE_ME, OTHER}, 2, "one of many", WEFT_FOREVER);
+        make_ready(made, A + i, true);
+        groups[0] = i ? groups[0] : made;
+    }
+    assert_true(begins(A, 1));
+    all_is_told();
+    assert_int_equal(messages, 2);
+    assert_int_equal(stretches, MANY);
 }
 
 /* Else what another rank has begun on it and this one not would be behind all that this one begins elsewhere. */
@@ -451,6 +471,51 @@ static void compares_none_that_has_broken_there(void **state)
     assert_false(differs());
 }
 
+/* What was told together with the difference was heard all the same. */
+static void goes_on_with_the_others_after_a_difference(void **state)
+{
+    (void)state;
+    it_shows_groups();
+    for (int id = A; id <= C; id++) assert_true(begins(id, 1));
+    it_begins(B, 1);
+    it_begins(A, 1);
+    it_begins(C, 1);
+    it_tells();
+    assert_true(differs());
+    assert_int_equal(weft_group_status(groups[C - A]), WEFT_OK);
+    groups[D - A] = make_group(D, OTHER, true);
+    it_begins(D, 1);
+    it_tells();
+    assert_true(begins(D, 1));
+    it_begins(C, 2);
+    it_tells();
+    assert_true(begins(C, 2));
+    assert_int_equal(weft_group_status(groups[C - A]), WEFT_OK);
+    assert_int_equal(weft_group_status(groups[D - A]), WEFT_OK);
+    assert_false(ctx->peers[OTHER].refused);
+}
+
+/* Nobody uses it any more, and nobody has seen to its end yet. */
+static void breaks_no_group_that_was_let_go(void **state)
+{
+    (void)state;
+    it_shows_groups();
+    it_tells();
+    assert_true(begins(A, 1));
+    assert_true(begins(B, 1));
+    it_begins(B, 1);
+    it_begins(A, 1);
+    weft__engine_take(ctx);
+    groups[0]->owner = WEFT__OF_CALLER;
+    weft__group_let_go(groups[0]);
+    ctx->p2p_events.control(&ctx->p2p_events, OTHER, WEFT__MESSAGE_INTERLEAVED, &next,
+                            8 + next.count * sizeof next.of[0]);
+    groups[0] = NULL;
+    weft__engine_drop(ctx);
+    next.count = 0;
+    assert_int_equal(weft_group_status(groups[B - A]), WEFT_OK);
+}
+
 /* ---- what cannot be ---- */
 
 static void refuses_what_does_not_follow(void **state)
@@ -460,10 +525,14 @@ static void refuses_what_does_not_follow(void **state)
     it_begins(A, 5);
     it_tells();
     assert_false(ctx->peers[OTHER].refused);
+    assert_true(begins(A, 5));
     heard[0] = 3;
     it_begins(A, 6);
+    it_begins(C, 1);
     it_tells();
     assert_true(ctx->peers[OTHER].refused);
+    assert_false(begins(B, 6)); /* that one begins C's first */
+    assert_true(differs());
     end(state);
     begin(state);
     next.of[next.count++] = (stretch){A, 2, 1};
@@ -497,6 +566,7 @@ int main(void)
         ORDER_TEST(takes_a_message_for_32),
         ALONE_TEST(tells_of_what_was_before),
         ALONE_TEST(tells_nothing_of_an_order_before_it_tells),
+        ALONE_TEST(tells_of_more_groups_than_have_room),
         ORDER_TEST(tells_of_the_end_of_its_last_group),
         ORDER_TEST(tells_nothing_as_it_leaves),
         ALONE_TEST(counts_the_hosts_group_once_it_is_used),
@@ -506,6 +576,8 @@ int main(void)
         ORDER_TEST(finds_each_difference),
         ORDER_TEST(compares_none_that_has_broken),
         ORDER_TEST(compares_none_that_has_broken_there),
+        ORDER_TEST(goes_on_with_the_others_after_a_difference),
+        ORDER_TEST(breaks_no_group_that_was_let_go),
         ORDER_TEST(refuses_what_does_not_follow),
         ORDER_TEST(keeps_no_more_than_a_limit),
     };
