@@ -48,9 +48,11 @@ typedef struct weft__report {
 typedef enum weft__late_state { WEFT__LATE_CLOSED, WEFT__LATE_ASKED, WEFT__LATE_COLLECTING } weft__late_state;
 typedef struct weft__late_round {
     weft__late_state state;
-    bool whole;      /* down: of all hosts, as the root collects; else of those below this rank's */
-    uint64_t number; /* that they should have come to */
-    int64_t began_ns, closed_ns, until_ns;
+    bool whole;        /* down: of all hosts, as the root collects; else of those below this rank's */
+    uint64_t number;   /* that they should have come to */
+    int64_t began_ns;  /* who has answered since then has in this round */
+    int64_t closed_ns; /* up: when what was told last was found out */
+    int64_t until_ns;
     int64_t stale_ns; /* up, ASKED: so old may be what is told */
 } weft__late_round;
 typedef struct weft__late {
@@ -58,9 +60,9 @@ typedef struct weft__late {
     weft__list link;    /* ctx->late_rounds, unless both are CLOSED */
     weft__seats *hosts; /* members in the order of hosts (fault/late_hosts.h); NULL: nobody has asked yet */
     uint32_t total;     /* late members of the whole group, when that was last told or collected */
-    int above;          /* up, ASKED: who is asked, */
-    int asked_above;    /* as the how manyth in this round, */
-    int64_t above_ns;   /* and when it was last heard */
+    int above;          /* up, ASKED: who is asked; */
+    int silent_above;   /* hosts that were asked in this round, and said nothing; */
+    int64_t above_ns;   /* when the one that is asked was last heard */
     int64_t still_ns;   /* who waits for this rank is told then that it waits too */
 } weft__late;
 

@@ -31,7 +31,7 @@ typedef enum weft__late_scope {
 /* What is behind a HERE of one of the last three. */
 typedef enum weft__late_knows {
     WEFT__LATE_KNOWS_NOT, /* the group is not there */
-    WEFT__LATE_KNOWS,     /* rows of late.c */
+    WEFT__LATE_KNOWS,     /* rows (fault/late_rows.h) */
     WEFT__LATE_STILL      /* nothing yet: it waits for others */
 } weft__late_knows;
 
@@ -46,8 +46,8 @@ typedef struct weft__notice {
                            have come to; GONE: weft__gone, as it is known to the one that tells; DUMP: 0 for the run's
                            first, else the request for another one; IS_HEARD, HEARD: of the question */
     int64_t
-        ago_ns; /* HERE; IS_HEARD, WHO of hosts below: the answer is waited for so long; WHO of the whole group:
-                   so old may be what is told */
+        ago_ns; /* HERE, of the whole group: so long ago what it tells was found out; IS_HEARD, WHO of hosts below: the
+                   answer is waited for so long; WHO of the whole group: so old may be what is told */
     uint32_t operation; /* HERE: its kind */
     uint32_t
         knows; /* HERE: the group exists here, with a scope a weft__late_knows; HEARD: 1, it is; GONE: 1, the receiver is to tell all
@@ -60,7 +60,7 @@ typedef struct weft__notice {
     uint64_t asked;  /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
     uint32_t phase;  /* HERE: weft__phase of it */
     uint32_t messages;               /* WHO, HERE: pending messages are asked for, and told in text */
-    char text[WEFT__SENTENCE_BYTES]; /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: rows of late.c */
+    char text[WEFT__SENTENCE_BYTES]; /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: weft__late_rows */
     char fate[160];                  /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 

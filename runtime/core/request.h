@@ -120,9 +120,9 @@ struct weft_request {
     weft__signature signature; /* of op, of a collective that has begun */
     _Atomic int64_t waited_ns;
     int64_t warn_by_ns;
-    int culprit;                 /* ERR_PEER: rank of the group that is gone; else -1 */
-    int asks;                    /* times the others were asked whether they are late */
-    int64_t asked_ns;            /* first of these */
+    int culprit;      /* ERR_PEER: rank of the group that is gone; else -1 */
+    int asks;         /* times the others were asked whether they are late */
+    int64_t asked_ns; /* first of these, or when the round began that served it; 0: there was none */
     weft_status draining_status; /* DRAINING: what it will end in */
     int64_t drained_by_ns;
     char label[WEFT__LABEL_BYTES];

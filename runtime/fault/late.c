@@ -3,35 +3,21 @@
 #include "alarm.h"
 #include "engine.h"
 #include "late_hosts.h"
+#include "late_rows.h"
 #include "peer.h"
-#include "protocol.h"
 
 #include <string.h>
 
-#define SILENCE_NS (150 * WEFT__MS)  /* then the next one is asked as well */
-#define STILL_NS   (50 * WEFT__MS)   /* who waits for others itself says so this often */
-#define PASSED_NS  (2000 * WEFT__MS) /* for so long who was silent is passed over */
-#define COLLECT_NS (700 * WEFT__MS)  /* the root has collected then, whoever has not answered */
-#define LEVEL_NS   (75 * WEFT__MS)   /* by which each below has to be done sooner than who asks it */
-#define FRESH_NS   (20 * WEFT__MS)   /* a round that closed so lately answers whoever asks, */
-#define STALE_NS   (500 * WEFT__MS)  /* and one of before that nobody */
-#define LATELY_NS  (1000 * WEFT__MS) /* an answer by word, where the board has no room, holds so long */
-#define ASKED_MOST 3                 /* members of one host, in one round */
-#define ABOVE_MOST 4                 /* whom a rank asks of the whole group, in one round */
-
-typedef struct late_row {
-    int32_t member;
-    uint16_t kind, unanswered;
-    uint64_t submitted;
-    int64_t ago_ns;
-} late_row;
-
-typedef struct late_rows {
-    uint32_t count, more;
-    late_row row[WEFT__LATE_ROWS];
-} late_rows;
-
-_Static_assert(sizeof(late_rows) < sizeof((weft__notice *)NULL)->text, "rows go where a notice has its text");
+#define SILENCE_NS  (150 * WEFT__MS)  /* then the next one is asked as well */
+#define STILL_NS    (50 * WEFT__MS)   /* who waits for others itself says so this often */
+#define PASSED_NS   (2000 * WEFT__MS) /* for so long who was silent is passed over */
+#define COLLECT_NS  (700 * WEFT__MS)  /* the root has collected then, whoever has not answered */
+#define LEVEL_NS    (75 * WEFT__MS)   /* by which each below has to be done sooner than who asks it */
+#define FRESH_NS    (20 * WEFT__MS)   /* a round that closed so lately answers whoever asks, */
+#define STALE_NS    (500 * WEFT__MS)  /* and one of before that nobody */
+#define ASKED_MOST  3                 /* members of one host that are tried */
+#define SILENT_MOST 2 /* of one host: then it is passed over with those who have not been tried */
+#define ABOVE_MOST  4 /* hosts that are silent to a rank's question of the whole, in one round */
 
 /* What may follow on each state. */
 static const uint8_t late_follows[] = {[WEFT__LATE_CLOSED] = WEFT__MAY_BECOME(WEFT__LATE_ASKED) |
@@ -46,6 +32,11 @@ static const uint8_t late_follows[] = {[WEFT__LATE_CLOSED] = WEFT__MAY_BECOME(WE
 static bool is_open(const weft__late_round *round)
 {
     return round->state != WEFT__LATE_CLOSED;
+}
+
+static bool is_fresh(const weft__late_round *round, int64_t now)
+{
+    return is_open(round) || now - round->closed_ns < FRESH_NS;
 }
 
 /* One of the two machines of a group, which is in its context's list unless both are CLOSED. */
@@ -65,42 +56,6 @@ static void late_to(weft_group *group, weft__late_round *late, weft__late_state 
     }
 }
 
-static weft__peer *peer_of(const weft_group *group, int member)
-{
-    return &group->ctx->peers[group->world[member]];
-}
-
-/* Nothing can be asked of it. */
-static bool gone(const weft_group *group, int member)
-{
-    return atomic_load(&peer_of(group, member)->gone) != WEFT__LIVES;
-}
-
-bool weft__late_read_board(weft_group *group, int member, uint64_t number)
-{
-    weft__report *r = &group->reports[member];
-    weft__row row;
-    int64_t now;
-    if (member == group->rank || !weft__group_shown(group, member, &row)) return false;
-    if (number && atomic_load(&row.submitted) >= number) return false;
-    now = weft__now_ns();
-    r->answered_ns = now;
-    r->submitted = atomic_load(&row.submitted);
-    r->kind = (uint8_t)atomic_load(&row.kind);
-    r->ago_ns = now > atomic_load(&row.at_ns) ? now - atomic_load(&row.at_ns) : 0;
-    r->phase_of = 0;
-    r->unnamed = false;
-    return true;
-}
-
-void weft__late_tell(weft_context *ctx, int rank, const weft__notice *notice)
-{
-    bool local = ctx->peers[rank].local >= 0;
-    WEFT__ASSERT(weft__holds_engine(ctx));
-    if (!local || weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_LATE, notice, sizeof *notice) != WEFT_OK)
-        weft__alarm_tell(ctx, rank, notice);
-}
-
 unsigned weft__late_total(const weft_group *group)
 {
     return group->late.total;
@@ -108,14 +63,10 @@ unsigned weft__late_total(const weft_group *group)
 
 /* ---- who is asked ---- */
 
-static bool same_host(const weft_group *group, int a, int b)
-{
-    return peer_of(group, a)->host_lead == peer_of(group, b)->host_lead;
-}
-
 static bool is_passed_over(const weft_group *group, int member, int64_t now)
 {
-    return member != group->rank && (gone(group, member) || now < group->reports[member].passed_until_ns);
+    return member != group->rank &&
+           (weft__late_gone(group, member) || now < group->reports[member].passed_until_ns);
 }
 
 /* The lowest member of a host that can be asked; -1: none is left.  Every rank takes itself for one. */
@@ -127,23 +78,40 @@ static int speaker_of(const weft_group *group, int host, int64_t now)
     return -1;
 }
 
+/* Members of it that have been silent lately. */
+static int silent_on(const weft_group *group, int host, int64_t now)
+{
+    const weft__seats *hosts = group->late.hosts;
+    int silent = 0;
+    for (int seat = hosts->first[host]; seat < hosts->first[host + 1]; seat++)
+        silent += now < group->reports[hosts->rank_at[seat]].passed_until_ns;
+    return silent;
+}
+
 static int own_host(const weft_group *group)
 {
     return weft__late_host(group, group->rank);
+}
+
+/* Who of that host is asked of the whole group; -1: nobody. */
+static int above_on(const weft_group *group, int host, int64_t now)
+{
+    if (silent_on(group, host, now) < SILENT_MOST) return speaker_of(group, host, now);
+    return host == own_host(group) ? group->rank : -1;
 }
 
 /* Whom this rank asks of the whole group: its host's speaker, and as that the nearest host above it, or where nobody
  * there can be asked the first of all hosts; itself: it is the root. */
 static int above(const weft_group *group, int64_t now)
 {
-    int own = own_host(group), speaker = speaker_of(group, own, now);
+    int own = own_host(group), speaker = above_on(group, own, now);
     if (speaker != group->rank) return speaker;
     for (int h = own; h > 0;) {
         h = weft__late_parent(group, h);
-        if ((speaker = speaker_of(group, h, now)) >= 0) return speaker;
+        if ((speaker = above_on(group, h, now)) >= 0) return speaker;
     }
     for (int h = 0; h < own; h++)
-        if ((speaker = speaker_of(group, h, now)) >= 0) return speaker;
+        if ((speaker = above_on(group, h, now)) >= 0) return speaker;
     return group->rank;
 }
 
@@ -166,151 +134,53 @@ static void ask_down(weft_group *group, int member, weft__late_scope scope, int6
     ask_one(group, member, scope, down->number, down->until_ns > now ? down->until_ns - now : 0);
 }
 
-/* That host and all below it; of one where nobody can be asked, and of this rank's own, those below one by one. */
+static void ask_children(weft_group *group, int host, int64_t now);
+
+/* That host and all below it; of one where nobody can be asked, and of this rank's own, those below one by one; of
+ * one that seems silent both, not to wait for it once more. */
 static void ask_host(weft_group *group, int host, int64_t now)
 {
     int speaker = host == own_host(group) ? -1 : speaker_of(group, host, now);
-    if (speaker >= 0) {
-        group->reports[speaker].asked = 1;
-        ask_down(group, speaker, WEFT__LATE_BELOW, now);
-        return;
+    int silent = silent_on(group, host, now);
+    if (speaker >= 0 && silent < ASKED_MOST) {
+        group->reports[speaker].asked = (uint8_t)(silent + 1);
+        ask_down(group, speaker, silent < SILENT_MOST ? WEFT__LATE_BELOW : WEFT__LATE_HOST, now);
     }
-    for (int child = weft__late_first_child(group, host), i = 0;
-         i < group->ctx->late_fan_out && child + i < group->late.hosts->hosts; i++)
+    if (speaker < 0 || silent >= SILENT_MOST) ask_children(group, host, now);
+}
+
+static void ask_children(weft_group *group, int host, int64_t now)
+{
+    int child = weft__late_first_child(group, host);
+    for (int i = 0; i < group->ctx->late_fan_out && child + i < group->late.hosts->hosts; i++)
         ask_host(group, child + i, now);
 }
 
-/* ---- answers are made of what is known here, and become that ---- */
-
-static bool is_in(const weft_group *group, weft__late_scope scope, int speaker, int member)
-{
-    switch (scope) {
-    case WEFT__LATE_MEMBER: return member == speaker;
-    case WEFT__LATE_HOST: return same_host(group, speaker, member);
-    case WEFT__LATE_BELOW:
-        return weft__late_is_below(group, weft__late_host(group, member), weft__late_host(group, speaker));
-    case WEFT__LATE_WHOLE: break;
-    }
-    return true;
-}
-
-/* False: it has come to that number, or is not to be told of. */
-static bool row_of(weft_group *group, int member, uint64_t number, int64_t since, late_row *row)
-{
-    weft__report *r = &group->reports[member];
-    weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id};
-    if (member == group->rank) {
-        *row =
-            (late_row){member, (uint16_t)atomic_load(&group->row->kind), 0,
-                       atomic_load(&group->row->submitted), weft__now_ns() - atomic_load(&group->row->at_ns)};
-        return row->submitted < number;
-    }
-    if (!weft__late_read_board(group, member, 0) && same_host(group, member, group->rank)) {
-        since -= LATELY_NS; /* its board is full: it is asked, for the next time */
-        weft__late_tell(group->ctx, group->world[member], &who);
-    }
-    *row = (late_row){member, r->kind, r->answered_ns < since, r->submitted, r->ago_ns};
-    return r->submitted < number && (!r->unnamed || row->unanswered) && !gone(group, member);
-}
-
-/* The late ones among those in question, as far as this rank knows: by name, or from those below by their number. */
-static late_rows rows_of(weft_group *group, weft__late_scope scope, uint64_t number, int64_t since)
-{
-    late_rows rows = {0};
-    late_row row;
-    for (int i = 0; i < group->size; i++) {
-        if (!is_in(group, scope, group->rank, i)) continue;
-        if (scope == WEFT__LATE_BELOW || group->late.up.state == WEFT__LATE_COLLECTING)
-            rows.more += group->reports[i].more;
-        if (!row_of(group, i, number, since, &row)) continue;
-        if (rows.count < WEFT__LATE_ROWS)
-            rows.row[rows.count++] = row;
-        else
-            rows.more++;
-    }
-    return rows;
-}
-
-static void answer(weft_group *group, int to, weft__late_scope scope, uint64_t number, const late_rows *rows)
+static void answer(weft_group *group, int to, weft__late_scope scope, uint64_t number,
+                   const weft__late_rows *rows)
 {
     weft__notice here = {.kind = WEFT__NOTICE_HERE,
                          .subject = (int32_t)scope,
                          .group = group->id,
                          .number = number,
                          .knows = WEFT__LATE_KNOWS};
+    if (scope == WEFT__LATE_WHOLE && group->late.up.closed_ns)
+        here.ago_ns = weft__now_ns() - group->late.up.closed_ns;
     memcpy(here.text, rows, sizeof *rows);
     weft__late_tell(group->ctx, group->world[to], &here);
 }
 
-static bool rows_are_sound(const weft_group *group, const late_rows *rows)
-{
-    bool sound = rows->count <= WEFT__LATE_ROWS && rows->more <= (uint32_t)group->size;
-    for (uint32_t i = 0; sound && i < rows->count; i++)
-        sound = rows->row[i].member >= 0 && rows->row[i].member < group->size &&
-                rows->row[i].kind < WEFT__OP_KINDS && rows->row[i].ago_ns >= 0;
-    return sound;
-}
-
-static const late_row *named_in(const late_rows *rows, int member)
-{
-    for (uint32_t i = 0; i < rows->count; i++)
-        if (rows->row[i].member == member) return &rows->row[i];
-    return NULL;
-}
-
-static void learn_of(weft_group *group, int member, const late_row *row, const late_rows *rows,
-                     uint64_t number)
-{
-    weft__report *r = &group->reports[member];
-    r->unnamed = false;
-    if (row && row->unanswered) return;
-    if (row && row->submitted < r->submitted) return; /* it is older than what is known */
-    if (row) {
-        r->submitted = row->submitted;
-        r->kind = (uint8_t)row->kind;
-        r->ago_ns = row->ago_ns;
-    } else if (rows->more) {
-        r->unnamed = r->submitted < number;
-    } else if (r->submitted < number) {
-        r->submitted = number;
-    }
-    r->answered_ns = weft__now_ns();
-}
-
-/* from: a member.  What it tells of this host the board tells better. */
-static void learn(weft_group *group, int from, weft__late_scope scope, uint64_t number, const late_rows *rows)
-{
-    for (int i = 0; i < group->size; i++) {
-        if (!is_in(group, scope, from, i)) continue;
-        if (scope != WEFT__LATE_WHOLE) group->reports[i].more = 0;
-        if (i != group->rank && !same_host(group, i, group->rank))
-            learn_of(group, i, named_in(rows, i), rows, number);
-    }
-    if (scope == WEFT__LATE_WHOLE)
-        group->late.total = rows->count + rows->more;
-    else
-        group->reports[from].more = rows->more;
-}
-
 /* ---- rounds ---- */
 
-/* Those of whom this rank was told only how many they are. */
-static void add_unnamed(const weft_group *group, late_rows *rows)
-{
-    if (group->late.total > rows->count + rows->more) rows->more = group->late.total - rows->count;
-}
-
 /* Tells all who asked of the whole group what this rank has collected, or was told, which may leave out names. */
-static void answer_up(weft_group *group)
+static void answer_up(weft_group *group, bool collected)
 {
-    const weft__late_round *up = &group->late.up, *down = &group->late.down;
-    bool collected = up->state == WEFT__LATE_COLLECTING;
-    int64_t since = collected && down->began_ns < up->began_ns ? down->began_ns : up->began_ns;
-    late_rows rows = rows_of(group, WEFT__LATE_WHOLE, up->number, since);
+    const weft__late_round *up = &group->late.up;
+    weft__late_rows rows = weft__late_rows_of(group, WEFT__LATE_WHOLE, collected, up->number, up->began_ns);
     if (collected)
         group->late.total = rows.count + rows.more;
     else
-        add_unnamed(group, &rows);
+        weft__late_add_unnamed(group, &rows);
     for (int i = 0; i < group->size; i++) {
         if (!group->reports[i].wants) continue;
         group->reports[i].wants = false;
@@ -318,21 +188,24 @@ static void answer_up(weft_group *group)
     }
 }
 
-static void close_up(weft_group *group, int64_t now)
+/* as_of_ns: when what is told was found out.  It is closed before anybody is told: a local rank may be found to have
+ * died over that, and what that breaks ends rounds. */
+static void close_up(weft_group *group, int64_t as_of_ns)
 {
-    answer_up(group);
+    bool collected = group->late.up.state == WEFT__LATE_COLLECTING;
     late_to(group, &group->late.up, WEFT__LATE_CLOSED);
-    group->late.up.closed_ns = now;
+    group->late.up.closed_ns = as_of_ns;
+    answer_up(group, collected);
 }
 
 static void answer_down(weft_group *group)
 {
     const weft__late_round *down = &group->late.down;
-    late_rows rows;
+    weft__late_rows rows;
     bool made = false;
     for (int i = 0; i < group->size; i++) {
         if (!group->reports[i].wants_below) continue;
-        if (!made) rows = rows_of(group, WEFT__LATE_BELOW, down->number, down->began_ns);
+        if (!made) rows = weft__late_rows_of(group, WEFT__LATE_BELOW, true, down->number, down->began_ns);
         made = true;
         group->reports[i].wants_below = false;
         answer(group, i, WEFT__LATE_BELOW, down->number, &rows);
@@ -358,8 +231,7 @@ static bool awaits_somebody(const weft_group *group)
 /* One that is open, or has just closed, and covers as much. */
 static bool does_for(const weft__late_round *down, uint64_t number, bool whole, int64_t now)
 {
-    return down->number >= number && (down->whole || !whole) &&
-           (is_open(down) || now - down->closed_ns < FRESH_NS);
+    return down->number >= number && (down->whole || !whole) && is_fresh(down, now);
 }
 
 /* Asks below this rank's host; whole: below the root's. */
@@ -369,7 +241,7 @@ static void collect(weft_group *group, uint64_t number, bool whole, int64_t pati
     weft__late_scope scope = whole ? WEFT__LATE_WHOLE : WEFT__LATE_BELOW;
     if (does_for(down, number, whole, now)) return;
     if (is_open(down)) whole = whole || down->whole;
-    if (number > down->number) down->number = number;
+    if (!is_open(down) || number > down->number) down->number = number;
     down->whole = whole;
     down->began_ns = now;
     down->until_ns = now + patience;
@@ -377,7 +249,7 @@ static void collect(weft_group *group, uint64_t number, bool whole, int64_t pati
     for (int i = 0; i < group->size; i++) {
         group->reports[i].awaited_ns = 0;
         group->reports[i].asked = 0;
-        if (is_in(group, scope, group->rank, i)) group->reports[i].more = 0;
+        if (weft__late_is_in(group, scope, group->rank, i)) group->reports[i].more = 0;
     }
     ask_host(group, whole ? 0 : own_host(group), now);
     if (!awaits_somebody(group)) close_down(group, now);
@@ -385,24 +257,24 @@ static void collect(weft_group *group, uint64_t number, bool whole, int64_t pati
 
 static void go_up(weft_group *group, int64_t now)
 {
-    weft__late_round *up = &group->late.up;
+    weft__late_round *up = &group->late.up, *down = &group->late.down;
     group->late.above = above(group, now);
     if (group->late.above != group->rank) {
         late_to(group, up, WEFT__LATE_ASKED);
         group->late.above_ns = now;
-        group->late.asked_above++;
         ask_one(group, group->late.above, WEFT__LATE_WHOLE, up->number, up->stale_ns);
         return;
     }
     late_to(group, up, WEFT__LATE_COLLECTING);
     collect(group, up->number, true, COLLECT_NS, now);
-    if (is_open(up) && !is_open(&group->late.down)) close_up(group, now); /* it has just been collected */
+    if (down->began_ns < up->began_ns) up->began_ns = down->began_ns;
+    if (is_open(up) && !is_open(down)) close_up(group, down->closed_ns); /* it has just been collected */
 }
 
 static void open_up(weft_group *group, uint64_t number, int64_t stale_ns, int64_t now)
 {
     group->late.up.stale_ns = stale_ns;
-    group->late.asked_above = 0;
+    group->late.silent_above = 0;
     if (number != group->late.up.number) group->late.total = 0;
     group->late.up.number = number;
     group->late.up.began_ns = now;
@@ -417,16 +289,24 @@ static bool will_do_for(const weft__late_round *up, uint64_t number, int64_t sta
                                     (up->state == WEFT__LATE_ASKED && up->stale_ns <= stale_ns));
 }
 
+/* In steps: ranks that wait for one operation want nearly the same, and one that wants a little less than the one
+ * before would begin a round anew. */
 static int64_t stale_of(int64_t wanted_ns)
 {
-    return wanted_ns < FRESH_NS ? FRESH_NS : wanted_ns > STALE_NS ? STALE_NS : wanted_ns;
+    int64_t stale_ns = FRESH_NS;
+    if (wanted_ns >= STALE_NS) return STALE_NS;
+    while (2 * stale_ns <= wanted_ns) stale_ns *= 2;
+    return stale_ns;
 }
 
-void weft__late_ask(weft_group *group, uint64_t number, int64_t stale_ns)
+int64_t weft__late_ask(weft_group *group, uint64_t number, int64_t stale_ns)
 {
+    const weft__late_round *up = &group->late.up;
+    int64_t now = weft__now_ns();
     WEFT__ASSERT(weft__holds_engine(group->ctx));
-    if (will_do_for(&group->late.up, number, stale_of(stale_ns)) || !weft__late_has_hosts(group)) return;
-    open_up(group, number, stale_of(stale_ns), weft__now_ns());
+    if (!weft__late_has_hosts(group)) return now;
+    if (!will_do_for(up, number, stale_of(stale_ns))) open_up(group, number, stale_of(stale_ns), now);
+    return up->state == WEFT__LATE_ASKED ? now : up->began_ns;
 }
 
 void weft__late_end(weft_group *group)
@@ -449,21 +329,21 @@ static void pass_over(weft_group *group, int member, int64_t now)
     int host = weft__late_host(group, member), next;
     r->awaited_ns = 0;
     r->passed_until_ns = now + PASSED_NS;
-    if (r->awaited_scope == WEFT__LATE_BELOW)
-        for (int child = weft__late_first_child(group, host), i = 0;
-             i < group->ctx->late_fan_out && child + i < group->late.hosts->hosts; i++)
-            ask_host(group, child + i, now);
+    if (r->awaited_scope == WEFT__LATE_BELOW) ask_children(group, host, now);
     next = speaker_of(group, host, now);
     if (next < 0 || r->asked >= ASKED_MOST) return;
     group->reports[next].asked = (uint8_t)(r->asked + 1);
     ask_down(group, next, WEFT__LATE_HOST, now);
 }
 
-static void pass_over_above(weft_group *group, int64_t now)
+/* silent: it said nothing; else it is gone, or does not have the group, which has taken no time. */
+static void pass_over_above(weft_group *group, bool silent, int64_t now)
 {
-    if (group->late.asked_above == ABOVE_MOST)
-        return; /* where all seem silent it is the machine that is busy */
-    group->reports[group->late.above].passed_until_ns = now + PASSED_NS;
+    weft__late *late = &group->late;
+    if (late->silent_above == ABOVE_MOST) return;
+    group->reports[late->above].passed_until_ns = now + PASSED_NS;
+    if (silent && above_on(group, weft__late_host(group, late->above), now) < 0) late->silent_above++;
+    if (late->silent_above == ABOVE_MOST) return; /* where all seem silent it is the machine that is busy */
     go_up(group, now);
 }
 
@@ -483,7 +363,7 @@ static void look_down(weft_group *group, int64_t now)
 {
     for (int i = 0; i < group->size; i++) {
         int64_t since = group->reports[i].awaited_ns;
-        if (since && (gone(group, i) || now >= since + SILENCE_NS)) pass_over(group, i, now);
+        if (since && (weft__late_gone(group, i) || now >= since + SILENCE_NS)) pass_over(group, i, now);
     }
     if (!awaits_somebody(group) || now >= group->late.down.until_ns) close_down(group, now);
 }
@@ -493,17 +373,22 @@ static void look_at_round(weft_group *group, int64_t now)
     const weft__late *late = &group->late;
     if (is_open(&late->down)) look_down(group, now);
     if (late->up.state == WEFT__LATE_ASKED &&
-        (gone(group, late->above) || now >= late->above_ns + SILENCE_NS))
-        pass_over_above(group, now);
+        (weft__late_gone(group, late->above) || now >= late->above_ns + SILENCE_NS))
+        pass_over_above(group, !weft__late_gone(group, late->above), now);
     if (late->up.state == WEFT__LATE_ASKED && now >= late->up.until_ns) close_up(group, now);
     if ((is_open(&late->up) || is_open(&late->down)) && now >= late->still_ns) tell_still(group, now);
 }
 
+/* A look at one may end the rounds of others: each comes to the end of the list before. */
 int64_t weft__late_check(weft_context *ctx, int64_t now_ns)
 {
-    WEFT__LIST_EACH(&ctx->late_rounds, at)
-    {
-        look_at_round(WEFT__LIST_ENTRY(at, weft_group, late.link), now_ns);
+    int open = 0;
+    WEFT__LIST_EACH(&ctx->late_rounds, at) open++;
+    for (; open > 0 && !weft__list_empty(&ctx->late_rounds); open--) {
+        weft__list *first = ctx->late_rounds.next;
+        weft__list_remove(first);
+        weft__list_append(&ctx->late_rounds, first);
+        look_at_round(WEFT__LIST_ENTRY(first, weft_group, late.link), now_ns);
     }
     return weft__list_empty(&ctx->late_rounds) ? WEFT__NEVER : now_ns + STILL_NS / 2;
 }
@@ -524,8 +409,8 @@ static void answer_once(weft_group *group, int member, weft__late_scope scope, u
     int64_t since = scope == WEFT__LATE_WHOLE   ? late->up.began_ns
                     : scope == WEFT__LATE_BELOW ? late->down.began_ns
                                                 : weft__now_ns();
-    late_rows rows = rows_of(group, scope, number, since);
-    if (scope == WEFT__LATE_WHOLE) add_unnamed(group, &rows);
+    weft__late_rows rows = weft__late_rows_of(group, scope, scope == WEFT__LATE_BELOW, number, since);
+    if (scope == WEFT__LATE_WHOLE) weft__late_add_unnamed(group, &rows);
     answer(group, member, scope, number, &rows);
 }
 
@@ -544,7 +429,7 @@ static void take_question(weft_group *group, int member, const weft__notice *tol
         int64_t stale_ns = stale_of(told->ago_ns);
         group->reports[member].wants = true;
         if (!is_open(&late->up) && late->up.number >= told->number && now - late->up.closed_ns < stale_ns)
-            answer_up(group);
+            answer_up(group, false);
         else if (!will_do_for(&late->up, told->number, stale_ns))
             open_up(group, told->number, stale_ns, now);
     }
@@ -554,7 +439,7 @@ static void take_question(weft_group *group, int member, const weft__notice *tol
 static void stop_awaiting(weft_group *group, int member, weft__late_scope scope)
 {
     for (int i = 0; i < group->size; i++)
-        if (is_in(group, scope, member, i) &&
+        if (weft__late_is_in(group, scope, member, i) &&
             (scope == WEFT__LATE_BELOW || group->reports[i].awaited_scope == WEFT__LATE_HOST))
             group->reports[i].awaited_ns = 0;
 }
@@ -575,33 +460,37 @@ static void take_word(weft_group *group, int member, const weft__notice *told)
         pass_over(group, member, now);
         if (!awaits_somebody(group)) close_down(group, now);
     }
-    if (is_above) pass_over_above(group, now);
+    if (is_above) pass_over_above(group, false, now);
 }
 
 static void take_answer(weft_group *group, int member, const weft__notice *told)
 {
     weft__late_scope scope = (weft__late_scope)told->subject;
     const weft__late *late = &group->late;
-    late_rows rows;
+    int64_t now = weft__now_ns();
+    weft__late_rows rows;
     if (told->knows != WEFT__LATE_KNOWS) {
         take_word(group, member, told);
         return;
     }
     memcpy(&rows, told->text, sizeof rows);
-    if (!rows_are_sound(group, &rows)) {
+    if (!weft__late_are_sound(group, &rows)) {
         weft__peer_refused(group->ctx, group->world[member],
                            "ranks that are late, which are none of the group");
         return;
     }
     group->reports[member].passed_until_ns = 0;
-    learn(group, member, scope, told->number, &rows);
     if (scope == WEFT__LATE_WHOLE) {
+        weft__late_learn_whole(group, told->number, &rows,
+                               is_fresh(&late->down, now) ? late->down.began_ns : WEFT__NEVER);
         if (late->up.state == WEFT__LATE_ASKED && told->number >= late->up.number)
-            close_up(group, weft__now_ns());
-    } else if (is_open(&late->down) && told->number >= late->down.number) {
-        stop_awaiting(group, member, scope);
-        if (!awaits_somebody(group)) close_down(group, weft__now_ns());
+            close_up(group, told->ago_ns > 0 ? now - told->ago_ns : now);
+        return;
     }
+    weft__late_learn_below(group, member, scope, told->number, &rows);
+    if (!is_open(&late->down) || told->number < late->down.number) return;
+    stop_awaiting(group, member, scope);
+    if (!awaits_somebody(group)) close_down(group, now);
 }
 
 void weft__late_take(weft_context *ctx, weft_group *group, int from, const weft__notice *told)

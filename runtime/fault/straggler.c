@@ -8,6 +8,7 @@
 #include "executor.h"
 #include "group.h"
 #include "late.h"
+#include "late_rows.h"
 #include "peer.h"
 #include "protocol.h"
 #include "submit.h"
@@ -21,12 +22,6 @@
 #define MORE_BYTES     20  /* for "; and 1000000 more" */
 #define NAMED_MOST     16  /* late ranks in one sentence; of more their number is told */
 
-/* Nothing can be asked of it. */
-static bool gone(const weft_group *group, int member)
-{
-    return atomic_load(&group->ctx->peers[group->world[member]].gone) != WEFT__LIVES;
-}
-
 /* Each for itself.  number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what
  * is pending too. */
 static void ask_each(weft_group *group, uint64_t number, bool messages)
@@ -35,7 +30,7 @@ static void ask_each(weft_group *group, uint64_t number, bool messages)
     int64_t now = weft__now_ns();
     WEFT__ASSERT(weft__holds_engine(group->ctx));
     for (int i = 0; i < group->size; i++) {
-        if (i == group->rank || gone(group, i)) continue;
+        if (i == group->rank || weft__late_gone(group, i)) continue;
         group->reports[i].asked_ns = now;
         if (messages) {
             free(group->reports[i].messages);
@@ -59,8 +54,18 @@ static int64_t stale_ns(const weft_request *req, int64_t now)
     return (left < waited ? left : waited) / 8;
 }
 
-/* Members of this host are read, those of others are asked by the way of late.h. */
-static void ask_of(const weft_request *req)
+/* Returns since when an answer is one to this question, which others may have asked before. */
+static int64_t ask_elsewhere(const weft_request *req, int64_t now)
+{
+    weft_group *group = req->group;
+    int64_t since = weft__late_ask(group, req->sequence, stale_ns(req, now));
+    for (int i = 0; i < group->size; i++)
+        if (group->ctx->peers[group->world[i]].local < 0) group->reports[i].asked_ns = since;
+    return since;
+}
+
+/* Members of this host are read, those of others are asked by the way of late.h.  Returns like ask_elsewhere. */
+static int64_t ask_of(const weft_request *req)
 {
     weft_group *group = req->group;
     weft__notice who = {.kind = WEFT__NOTICE_WHO, .group = group->id};
@@ -68,17 +73,18 @@ static void ask_of(const weft_request *req)
     int64_t now = weft__now_ns();
     if (phases_wanted(req)) {
         ask_each(group, req->sequence, false);
-        return;
+        return now;
     }
     for (int i = 0; i < group->size; i++) {
-        if (i == group->rank || gone(group, i)) continue;
-        group->reports[i].asked_ns = now;
-        if (group->ctx->peers[group->world[i]].local < 0)
+        if (i == group->rank || weft__late_gone(group, i)) continue;
+        if (group->ctx->peers[group->world[i]].local < 0) {
             elsewhere = true;
-        else if (!weft__late_read_board(group, i, 0))
-            weft__late_tell(group->ctx, group->world[i], &who);
+            continue;
+        }
+        group->reports[i].asked_ns = now;
+        if (!weft__late_read_board(group, i, 0)) weft__late_tell(group->ctx, group->world[i], &who);
     }
-    if (elsewhere) weft__late_ask(group, req->sequence, stale_ns(req, now));
+    return elsewhere ? ask_elsewhere(req, now) : now;
 }
 
 /* Certain: what shared memory shows, or the member has said so. */
@@ -97,17 +103,20 @@ static void record_stopped(const weft_request *req)
     if (!ctx->record.ops) return;
     for (int i = 0; i < group->size; i++) {
         const weft__peer *m = &ctx->peers[group->world[i]];
-        if (m->death.fd >= 0 && !gone(group, i) && !has_joined(req, i) && weft__is_stopped(m->pid))
+        if (m->death.fd >= 0 && !weft__late_gone(group, i) && !has_joined(req, i) && weft__is_stopped(m->pid))
             weft__record_happened(&ctx->record, WEFT__HAPPENED_RANK_STOPPED, group->world[i], 0);
     }
 }
 
 void weft__straggler_ask(weft_request *req)
 {
-    if (req->asked_ns == 0) req->asked_ns = weft__now_ns();
+    bool first = req->asked_ns == 0;
+    int64_t since;
+    if (first) req->asked_ns = weft__now_ns();
     weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
     if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return;
-    ask_of(req);
+    since = ask_of(req);
+    if (first) req->asked_ns = since;
     record_stopped(req);
 }
 
@@ -129,7 +138,7 @@ bool weft__straggler_answered(const weft_request *req)
     if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return true;
     look_again(req);
     for (int i = 0; i < req->group->size; i++)
-        if (!has_joined(req, i) && !has_answered(req, i) && !gone(req->group, i)) return false;
+        if (!has_joined(req, i) && !has_answered(req, i) && !weft__late_gone(req->group, i)) return false;
     return true;
 }
 
@@ -137,7 +146,7 @@ bool weft__straggler_answered(const weft_request *req)
 static bool answered(const weft_group *group, int member)
 {
     const weft__report *r = &group->reports[member];
-    return member == group->rank || gone(group, member) || r->answered_ns >= r->asked_ns;
+    return member == group->rank || weft__late_gone(group, member) || r->answered_ns >= r->asked_ns;
 }
 
 bool weft__straggler_answered_again(const weft_request *req)
@@ -325,7 +334,7 @@ static void report_line(const weft_group *group, int i, char *line, size_t bytes
                         .kind = (uint8_t)atomic_load(&group->row->kind),
                         .ago_ns = weft__now_ns() - atomic_load(&group->row->at_ns)};
     weft__peer_name(group->ctx, group->world[i], who, sizeof who);
-    if (gone(group, i)) {
+    if (weft__late_gone(group, i)) {
         weft__peer_fate(group->ctx, group->world[i], line, bytes - 1);
         memcpy(line + strlen(line), "\n", 2);
         return;

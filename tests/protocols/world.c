@@ -134,6 +134,19 @@ void world_open_all(int size, const weft__executor *const *executors)
     open_world((world_way){.ranks = size}, executors);
 }
 
+void world_share_hosts(int each)
+{
+    slots_memory_open(world.ranks);
+    for (int i = 0; i < world.ranks; i++) {
+        weft_context *ctx = ranks[i].ctx;
+        ctx->segment = slots_memory_segment(i, world.ranks);
+        for (int k = 0; k < world.ranks; k++) {
+            ctx->peers[k].local = k / each == i / each ? k : -1;
+            ctx->peers[k].host_lead = ctx->peers[k].first_on_host = k / each * each;
+        }
+    }
+}
+
 static void close_rank(weft_context *ctx)
 {
     weft__engine_take(ctx);
@@ -341,6 +354,7 @@ bool world_step(void)
     due = next_due();
     some = wires_draw(&path);
     if (due < 0 && !some) return false;
+    if (world.step_ns) now_ns += (int64_t)(chance_next() % (uint64_t)world.step_ns);
     if (due >= 0 && (!some || chance_one_in(3))) {
         TRACE("rank %d's watchdog looks", due);
         attend(ranks[due].ctx);
@@ -350,19 +364,24 @@ bool world_step(void)
     return true;
 }
 
-bool world_pass_time(void)
+static bool pass_time(int64_t until_ns)
 {
     int64_t next = WEFT__NEVER;
     for (int i = 0; i < world.ranks; i++) {
         if (world_lives(i) && next_look(i) < next) next = next_look(i);
     }
-    if (next > BEGIN_NS + SETTLE_NS) return false;
+    if (next > until_ns) return false;
     if (next > now_ns) {
         now_ns = next;
         waited = true;
         TRACE("time passes");
     }
     return true;
+}
+
+bool world_pass_time(void)
+{
+    return pass_time(BEGIN_NS + SETTLE_NS);
 }
 
 void world_sleep(int64_t ns)
@@ -378,6 +397,16 @@ void world_settle(void)
         }
     } while (steps <= STEPS_MOST && world_pass_time());
     world_progress_all();
+}
+
+void world_settle_for(int64_t ns)
+{
+    const int64_t until = now_ns + ns;
+    do {
+        while (world_step()) {
+        }
+    } while (steps <= STEPS_MOST && pass_time(until));
+    if (now_ns < until) now_ns = until;
 }
 
 bool world_waited(void)

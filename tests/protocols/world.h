@@ -15,6 +15,8 @@ typedef struct world_way {
     bool
         listens; /* ranks listen whether the others live, by the heartbeat (wires_hearing.h); set by the game */
     bool hasty; /* deadlines may pass while messages are on their way; else only when there are none */
+    int64_t
+        step_ns; /* less than that passes with each step; 0: the clock stands still between messages; set by the game */
 } world_way;
 
 extern world_way world;
@@ -23,6 +25,8 @@ extern world_way world;
 void world_open(int most, bool one_host, const weft__executor *const *executors);
 /* So many ranks, each on a host of its own, and no deadline passes while messages are on their way. */
 void world_open_all(int size, const weft__executor *const *executors);
+/* So many ranks on each host, the last one may have fewer: they see each other's boards, but not that they die. */
+void world_share_hosts(int each);
 void world_close(void); /* everything of it is freed, whatever is still under way */
 weft_context *world_rank(int rank);
 bool world_lives(int rank);
@@ -49,6 +53,7 @@ void world_away(int rank, int64_t ns);
 void world_sleep(int64_t ns);
 /* Until nothing is left to do but to wait for a deadline; then the clock goes on to that, and so on. */
 void world_settle(void);
+void world_settle_for(int64_t ns); /* likewise, and the clock goes on for so long only */
 /* The first deadline passed because nothing else was left to do: before that, time stood nearly still. */
 bool world_waited(void);
 /* Turns of all ranks: what was let go of is freed. */
