@@ -7,6 +7,8 @@
  * a scatter and the second.  Blocks of many bytes are cut again, into stripes that go round independently:
  * one stripe reduces while another travels.
  *
+ * In blocks (schedule.h) a message's moment is its phase and its round.
+ *
  * Sources: P. Patarasuk, X. Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations"
  * (2009); broadcast: M. Barnett et al., "Building a High-Performance Collective Communication Library"
  * (1994), known as van de Geijn's. */
@@ -56,9 +58,11 @@ static size_t own_skip(const ring *g)
 static ring make_ring(weft__schedule *s, const weft__op *op, enum ring_cut cut)
 {
     ring g = {.s = s, .op = op, .stripes = 1};
+    /* Even blocks are of one length, and of shares the first is the longest. */
+    const int lengths = op->uneven && cut != SHARES ? s->size : 1;
     size_t stripes;
     g.cut = cut;
-    for (int r = 0; r < s->size; r++)
+    for (int r = 0; r < lengths; r++)
         if (block_at(&g, r).length > g.longest) g.longest = block_at(&g, r).length;
     stripes = g.longest * s->element / STRIPE_BYTES;
     if (stripes > 1) g.stripes = stripes > STRIPES_MOST ? STRIPES_MOST : (int)stripes;
@@ -66,6 +70,13 @@ static ring make_ring(weft__schedule *s, const weft__op *op, enum ring_cut cut)
     g.next = weft__modulo(s->seat + 1, s->size);
     g.before = weft__modulo(s->seat - 1, s->size);
     return g;
+}
+
+/* Each round of the ring has so many steps.  Stripes go round beside each other and not one after the other, as they
+ * would in blocks: schedules with several stay whole, and are short beside their buffers. */
+static void go_in_blocks(const ring *g, int each)
+{
+    if (g->stripes == 1) weft__cut(g->s, each * (g->s->size - 1));
 }
 
 /* Phases 0, 1, 2 of an operation; a phase has at most size steps. */
@@ -83,50 +94,53 @@ typedef struct reduced {
 /* This stripe's pieces of `own` go round; that of block `rank` ends, reduced, at `to`. */
 static reduced reduce_pieces(const ring *g, weft__operand own, weft__place to, double scale)
 {
+    enum { RECEIVED, SENT, REDUCED, EACH }; /* the steps of a round */
     weft__schedule *s = g->s;
-    weft__place slots[SLOTS], partial = weft__plus(s, own.place, piece_at(g, s->seat - 1).start);
-    int sent[SLOTS], first_sent = WEFT__NO_STEP, ready = own.ready;
-    for (int i = 0; i < SLOTS; i++) {
-        slots[i] = i < s->size - 1 ? weft__add_tmp(s, g->longest) : weft__at(s, WEFT__TMP, 0);
-        sent[i] = WEFT__NO_STEP;
-    }
-    for (int t = 0; t < s->size - 1; t++) {
+    weft__place slots[SLOTS];
+    const int rounds = s->size - 1;
+    for (int i = 0; i < SLOTS; i++)
+        slots[i] = i < rounds ? weft__add_tmp(s, g->longest) : weft__at(s, WEFT__TMP, 0);
+    const int first = s->n;
+    for (int t = weft__next_round(s, 0, EACH, rounds); t < rounds;
+         t = weft__next_round(s, t + 1, EACH, rounds)) {
         weft__span leaving = piece_at(g, s->seat - 1 - t), coming = piece_at(g, s->seat - 2 - t);
-        bool last = t == s->size - 2;
-        weft__place slot = slots[t % SLOTS];
+        bool last = t == rounds - 1;
+        weft__place slot = slots[t % SLOTS],
+                    partial = t ? slots[(t - 1) % SLOTS] : weft__plus(s, own.place, leaving.start);
+        const int round = first + t * EACH, before = t ? round - EACH + REDUCED : own.ready;
         int got;
-        /* A slot filled in step t - SLOTS was sent in the step after it. */
+        /* A slot filled in round t - SLOTS was sent in the round after it. */
         got = weft__add_recv(s, g->before, tag_of(g, 0, t), slot, coming.length,
-                             t < SLOTS ? WEFT__NO_STEP : sent[(t + 1) % SLOTS], WEFT__NO_STEP);
-        sent[t % SLOTS] =
-            weft__add_send(s, g->next, tag_of(g, 0, t), partial, leaving.length, ready, WEFT__NO_STEP);
-        if (t == 0) first_sent = sent[0];
-        partial = last ? to : slot;
+                             t < SLOTS ? WEFT__NO_STEP : round - (SLOTS - 1) * EACH + SENT, WEFT__NO_STEP);
+        weft__add_send(s, g->next, tag_of(g, 0, t), partial, leaving.length, before, WEFT__NO_STEP);
         /* After the one before it, so that the last stands for all that read the operand. */
-        ready = weft__add_reduce(s, slot, weft__plus(s, own.place, coming.start), partial, coming.length,
-                                 last ? scale : 1, got, ready);
+        weft__add_reduce(s, slot, weft__plus(s, own.place, coming.start), last ? to : slot, coming.length,
+                         last ? scale : 1, got, before);
     }
-    return (reduced){ready, first_sent};
+    return (reduced){first + (rounds - 1) * EACH + REDUCED, first + SENT};
 }
 
 /* This stripe's pieces in OUT go round; each rank has that of its own block.  before1, before2: only after
  * them may OUT's other blocks be written. */
 static void share_pieces(const ring *g, weft__place own, int ready, int before1, int before2)
 {
+    enum { SENT, RECEIVED, EACH }; /* the steps of a round */
     weft__schedule *s = g->s;
-    weft__place leaving_from = own;
-    for (int t = 0; t < s->size - 1; t++) {
+    const int first = s->n, rounds = s->size - 1;
+    for (int t = weft__next_round(s, 0, EACH, rounds); t < rounds;
+         t = weft__next_round(s, t + 1, EACH, rounds)) {
         weft__span leaving = piece_at(g, s->seat - t), coming = piece_at(g, s->seat - 1 - t);
-        weft__place to = weft__at(s, WEFT__OUT, coming.start);
-        weft__add_send(s, g->next, tag_of(g, 1, t), leaving_from, leaving.length, ready, WEFT__NO_STEP);
-        ready = weft__add_recv(s, g->before, tag_of(g, 1, t), to, coming.length, before1, before2);
-        leaving_from = to;
+        weft__add_send(s, g->next, tag_of(g, 1, t), t ? weft__at(s, WEFT__OUT, leaving.start) : own,
+                       leaving.length, t ? first + (t - 1) * EACH + RECEIVED : ready, WEFT__NO_STEP);
+        weft__add_recv(s, g->before, tag_of(g, 1, t), weft__at(s, WEFT__OUT, coming.start), coming.length,
+                       before1, before2);
     }
 }
 
 void weft__build_ring_all_reduce(weft__schedule *s, const weft__op *op)
 {
     ring g = make_ring(s, op, SHARES);
+    go_in_blocks(&g, 5);
     weft__operand own = weft__own_operand(s, op, op->count);
     for (; g.stripe < g.stripes; g.stripe++) {
         weft__place mine = weft__at(s, WEFT__OUT, piece_at(&g, s->seat).start);
@@ -139,6 +153,7 @@ void weft__build_ring_all_reduce(weft__schedule *s, const weft__op *op)
 void weft__build_ring_reduce_scatter(weft__schedule *s, const weft__op *op)
 {
     ring g = make_ring(s, op, IN_BLOCKS);
+    go_in_blocks(&g, 3);
     weft__operand own = weft__own_operand(s, op, weft__op_in_elements(op, s->rank, s->size));
     for (; g.stripe < g.stripes; g.stripe++)
         reduce_pieces(&g, own, weft__at(s, WEFT__OUT, own_skip(&g)), weft__last_scale(s, op));
@@ -147,30 +162,43 @@ void weft__build_ring_reduce_scatter(weft__schedule *s, const weft__op *op)
 void weft__build_ring_all_gather(weft__schedule *s, const weft__op *op)
 {
     ring g = make_ring(s, op, OUT_BLOCKS);
+    go_in_blocks(&g, 2);
     weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__at(s, WEFT__OUT, block_at(&g, s->seat).start),
                    op->count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
     for (; g.stripe < g.stripes; g.stripe++)
         share_pieces(&g, weft__at(s, WEFT__IN, own_skip(&g)), WEFT__NO_STEP, WEFT__NO_STEP, WEFT__NO_STEP);
 }
 
+/* The root hears the others' pieces; these go where they were reduced. */
+static void gather_pieces(const ring *g, weft__place mine, reduced r)
+{
+    weft__schedule *s = g->s;
+    const int others = s->size - 1;
+    if (s->seat != s->root) {
+        weft__add_send(s, s->root, tag_of(g, 2, 0), mine, piece_at(g, s->seat).length, r.done, WEFT__NO_STEP);
+        return;
+    }
+    for (int i = weft__next_round(s, 0, 1, others); i < others; i = weft__next_round(s, i + 1, 1, others)) {
+        int other = i < s->seat ? i : i + 1;
+        weft__span theirs = piece_at(g, other);
+        weft__add_recv(s, other, tag_of(g, 2, 0), weft__at(s, WEFT__OUT, theirs.start), theirs.length, r.done,
+                       r.first_sent);
+    }
+}
+
 void weft__build_ring_reduce(weft__schedule *s, const weft__op *op)
 {
     ring g = make_ring(s, op, SHARES);
+    go_in_blocks(&g, 3);
+    if (s->block) weft__add_agreement(s);
     weft__operand own = weft__own_operand(s, op, op->count);
     for (; g.stripe < g.stripes; g.stripe++) {
         weft__span mine = piece_at(&g, s->seat);
-        bool is_root = s->seat == s->root;
-        weft__place to = is_root ? weft__at(s, WEFT__OUT, mine.start) : weft__add_tmp(s, mine.length);
-        reduced r = reduce_pieces(&g, own, to, weft__last_scale(s, op));
-        if (!is_root) weft__add_send(s, s->root, tag_of(&g, 2, 0), to, mine.length, r.done, WEFT__NO_STEP);
-        for (int other = 0; is_root && other < s->size; other++) {
-            weft__span theirs = piece_at(&g, other);
-            if (other != s->seat)
-                weft__add_recv(s, other, tag_of(&g, 2, 0), weft__at(s, WEFT__OUT, theirs.start),
-                               theirs.length, r.done, r.first_sent);
-        }
+        weft__place to =
+            s->seat == s->root ? weft__at(s, WEFT__OUT, mine.start) : weft__add_tmp(s, mine.length);
+        gather_pieces(&g, to, reduce_pieces(&g, own, to, weft__last_scale(s, op)));
     }
-    weft__add_agreement(s);
+    if (!s->block) weft__add_agreement(s);
 }
 
 /* Blocks are counted from the root.  The root has them all: it hands each other rank its own, and then plays

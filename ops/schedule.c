@@ -2,6 +2,8 @@
  *
  * Happy path: weft__schedule_make selects an algorithm, lets it append, and seals: each step then knows how
  *             many it waits for and which wait for it.
+ *             In blocks it has room for two from the first step on; of a list that goes by, steps and pairs that are not
+ *             in these are dropped.
  * Fails:      when memory runs out, which is remembered and told once, at the end: builders do not check. */
 #include "schedule.h"
 
@@ -10,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TMP_ALIGN 64
 
@@ -29,11 +32,21 @@ static void *grown(weft__schedule *s, void *array, int used, int *room, size_t i
     return larger;
 }
 
+/* Where step `id` of the list is in steps[]; or NO_STEP: it is in no open block. */
+static int place_of(const weft__schedule *s, int id)
+{
+    if (!s->block) return id;
+    return id >= s->from && id < s->from + 2 * s->block ? id % (2 * s->block) : WEFT__NO_STEP;
+}
+
 void weft__add_order(weft__schedule *s, int before, int after)
 {
     int(*edges)[2];
     if (before == WEFT__NO_STEP || s->failed) return;
-    WEFT__ASSERT(before < after && after < s->n); /* so there is no circle */
+    WEFT__ASSERT(before < after && after < s->n, before, after, s->n); /* so there is no circle */
+    before = place_of(s, before);                                      /* else it is done */
+    after = place_of(s, after);
+    if (before == WEFT__NO_STEP || after == WEFT__NO_STEP) return;
     if (!(edges = grown(s, s->edges, s->edge_count, &s->edge_room, sizeof *edges))) return;
     s->edges = edges;
     edges[s->edge_count][0] = before;
@@ -45,12 +58,26 @@ void weft__add_orders(weft__schedule *s, const int *before, int n, int after)
     for (int i = 0; i < n; i++) weft__add_order(s, before[i], after);
 }
 
+/* Room for one more: NULL where it is not wanted, and with s->failed set where there is no memory. */
+static weft__step *next_place(weft__schedule *s)
+{
+    if (s->block) {
+        int place = place_of(s, s->n);
+        return place == WEFT__NO_STEP ? NULL : &s->steps[place];
+    }
+    weft__step *steps = grown(s, s->steps, s->n, &s->room, sizeof *steps);
+    if (!steps) return NULL;
+    s->steps = steps;
+    return &steps[s->n];
+}
+
 static int schedule_add(weft__schedule *s, weft__step step, int before1, int before2)
 {
-    weft__step *steps = grown(s, s->steps, s->n, &s->room, sizeof *steps);
-    if (!steps) return WEFT__NO_STEP;
-    s->steps = steps;
-    steps[s->n++] = step;
+    weft__step *place = next_place(s);
+    if (s->failed) return WEFT__NO_STEP;
+    s->n++;
+    if (!place) return s->n - 1;
+    *place = step;
     weft__add_order(s, before1, s->n - 1);
     weft__add_order(s, before2, s->n - 1);
     return s->n - 1;
@@ -145,12 +172,12 @@ double weft__last_scale(const weft__schedule *s, const weft__op *op)
 /* Turns the pairs into a list of followers for each step. */
 static void seal(weft__schedule *s)
 {
-    int at = 0;
-    s->next = malloc(sizeof *s->next * (size_t)(s->edge_count + 1));
-    if (!s->next) {
+    int at = 0, *next = realloc(s->next, sizeof *next * (size_t)(s->edge_count + 1));
+    if (!next) {
         s->failed = true;
         return;
     }
+    s->next = next;
     for (int e = 0; e < s->edge_count; e++) {
         s->steps[s->edges[e][0]].next_count++;
         s->steps[s->edges[e][1]].waits++;
@@ -164,6 +191,7 @@ static void seal(weft__schedule *s)
         weft__step *before = &s->steps[s->edges[e][0]];
         s->next[before->first_next + before->next_count++] = s->edges[e][1];
     }
+    if (s->block) return; /* it will want them again */
     free(s->edges);
     s->edges = NULL;
     s->edge_room = 0;
@@ -176,6 +204,23 @@ void weft__count_in_ranks(weft__schedule *s, const weft__op *op)
     s->root = op->root;
 }
 
+/* The steps, or those of two blocks, and how many there are in all. */
+static void append_all(weft__schedule *s, const weft__op *op)
+{
+    s->n = s->edge_count = 0;
+    s->tmp_bytes = 0;
+    weft__count_in_ranks(s, op);
+    if (s->members) {
+        s->seats = s->members;
+        s->seat = s->members->seat_of[s->rank];
+        s->root = s->members->seat_of[op->root];
+    }
+    s->build(s, op);
+    s->seats = NULL;
+    s->total = s->n;
+    if (s->block) s->n = 2 * s->block;
+}
+
 weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const weft__seats *seats,
                                     weft__algorithm algorithm)
 {
@@ -186,16 +231,13 @@ weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, cons
     }
     s->rank = rank;
     s->size = size;
-    weft__count_in_ranks(s, op);
-    if (seats) {
-        s->seats = seats;
-        s->seat = seats->seat_of[rank];
-        s->root = seats->seat_of[op->root];
-    }
+    s->members = seats;
     s->algorithm = algorithm.name;
+    s->build = algorithm.build;
+    s->cutting = algorithm.cutting;
     s->element = weft_dtype_size(op->dtype);
-    algorithm.build(s, op);
-    s->seats = NULL;
+    append_all(s, op);
+    WEFT__ASSERT(s->failed || s->total >= s->n, s->total, s->n);
     if (!s->failed) seal(s);
     if (s->failed) {
         weft__fail_memory((size_t)s->n * sizeof *s->steps, "the steps of a schedule");
@@ -212,6 +254,69 @@ void weft__schedule_free(weft__schedule *s)
     free(s->edges);
     free(s->next);
     free(s);
+}
+
+/* ---- in blocks ---- */
+
+void weft__cut(weft__schedule *s, int steps)
+{
+    const weft__cutting c = s->cutting;
+    if (s->block || !c.block || steps <= c.whole) return;
+    WEFT__ASSERT(s->n == 0 && c.block > 1 && c.whole >= 2 * c.block, s->n, c.block, c.whole);
+    s->steps = calloc(2 * (size_t)c.block, sizeof *s->steps);
+    if (!s->steps) {
+        s->failed = true;
+        return;
+    }
+    s->room = 2 * c.block;
+    s->block = c.block;
+}
+
+int weft__pass_rounds(weft__schedule *s, int t, int each, int n)
+{
+    int passed = n - t;
+    if (s->n < s->from + 2 * s->block) {
+        int before = s->n < s->from ? (s->from - s->n) / each : 0;
+        if (before < passed) passed = before;
+    }
+    s->n += passed * each;
+    return t + passed;
+}
+
+bool weft__block_is_done(weft__schedule *s, const int *waits)
+{
+    const int end = s->from % (2 * s->block) + s->block;
+    if (s->from + 2 * s->block >= s->total) return false; /* the last two */
+    while (s->passed < end && waits[s->passed] == WEFT__STEP_DONE) s->passed++;
+    return s->passed == end;
+}
+
+/* By the pairs that there are: how many steps not done those from `first` on wait for. */
+static void count_waits(const weft__schedule *s, int first, int *waits)
+{
+    memset(waits + first, 0, (size_t)s->block * sizeof *waits);
+    for (int e = 0; e < s->edge_count; e++) {
+        int before = s->edges[e][0], after = s->edges[e][1];
+        if (after >= first && after < first + s->block && waits[before] != WEFT__STEP_DONE) waits[after]++;
+    }
+}
+
+weft__opened weft__schedule_advance(weft__schedule *s, const weft__op *op, int *waits)
+{
+    weft__opened opened = {.first = s->from % (2 * s->block)};
+    s->from += s->block;
+    s->passed = s->from % (2 * s->block);
+    memset(s->steps, 0, (size_t)s->room * sizeof *s->steps); /* the last block may have fewer */
+    append_all(s, op);
+    if (!s->failed) count_waits(s, opened.first, waits);
+    if (!s->failed) seal(s);
+    opened.count = s->total - s->from - s->block;
+    if (opened.count > s->block) opened.count = s->block;
+    if (s->failed) {
+        weft__fail_memory((size_t)s->edge_count * sizeof *s->edges, "the steps of a schedule");
+        opened.count = -1;
+    }
+    return opened;
 }
 
 /* ---- printing ---- */

@@ -8,7 +8,16 @@
  * built differently in place; every other schedule is right both ways).
  *
  * A builder may rely on this: a SEND may read its place, and a RECV may write its own, at any time from its
- * start until it is done. */
+ * start until it is done.
+ *
+ * Blocks.  A schedule whose steps grow with the ranks has megabytes among many, so its builder may say that it can go in
+ * blocks (weft__cut).  Then a rank has two blocks of its list at a time, in an array that stays as long as two.  When all of
+ * the older one is done, the block after the younger takes its place (weft__schedule_advance): the builder runs again, counts
+ * what is not wanted, and appends what is.  So in blocks a step also waits until all that stand before the block before its
+ * own are done.  A builder vouches that this makes no circle among ranks, where every message waits for both its sides: there
+ * is a moment for each step, which is one for both sides of a message; no step comes after one with a later moment; and of
+ * two steps of a rank that are more than a block apart the one before has the earlier moment.  (Then what is not done yet and
+ * has the earliest moment waits for nothing but its likes, as in the schedule as a whole.) */
 #ifndef WEFT_OPS_SCHEDULE_H
 #define WEFT_OPS_SCHEDULE_H
 #include "op.h"
@@ -53,7 +62,19 @@ typedef struct weft__step {
     int waits; /* predecessors; filled by seal */
 } weft__step;
 
-typedef struct weft__schedule {
+/* From where on a schedule that may go in blocks does.  whole: steps, at least two blocks; up to so many it stays whole, as
+ * one that is kept and run again is faster than one that is built again.  block: steps of a block, two at least. */
+typedef struct weft__cutting {
+    int whole, block;
+} weft__cutting;
+#define WEFT__WHOLE_STEPS 2048
+#define WEFT__BLOCK_STEPS 256
+
+typedef struct weft__schedule weft__schedule;
+/* An algorithm by messages: appends its steps, each time the same ones. */
+typedef void weft__build_fn(weft__schedule *s, const weft__op *op);
+
+struct weft__schedule {
     int rank, size;
     const weft__seats *seats; /* while building, where members are on several hosts; else NULL */
     int seat, root;           /* this rank's; the root's */
@@ -61,12 +82,21 @@ typedef struct weft__schedule {
     size_t element;           /* bytes */
     size_t tmp_bytes;         /* of the area TMP that an executor provides, 64-byte aligned */
     weft__step *steps;
-    int n, room;
+    int n, room;     /* steps there are; while building, those appended so far */
     int (*edges)[2]; /* (before, after) pairs while building */
     int edge_count, edge_room;
     int *next;
     bool failed; /* memory ran out while building */
-} weft__schedule;
+
+    int total; /* steps of the whole list */
+    /* In blocks step i of the list is at i modulo 2 * block in steps[], and has that number for next[] and for who runs it. */
+    weft__cutting cutting;
+    int block;  /* steps of a block; 0: it is whole, and the rest of this is unused */
+    int from;   /* where the older of the two blocks begins in the list */
+    int passed; /* up to here, in steps[], the older one is known to be done */
+    weft__build_fn *build;
+    const weft__seats *members; /* `seats`, for building again */
+};
 
 /* Builders count in seats (seats.h): this rank is at s->seat, and peers are named by theirs.  Blocks of buffers
  * are those of ranks.  One that needs both to be the same begins with this: its seats are ranks. */
@@ -113,6 +143,16 @@ void weft__add_order(weft__schedule *s, int before, int after); /* one more pred
 void weft__add_orders(weft__schedule *s, const int *before, int n, int after);
 weft__place weft__add_tmp(weft__schedule *s, size_t count); /* room for count elements in TMP */
 
+/* The builder's word, before it appends anything, that its list of `steps` steps or more may go in blocks. */
+void weft__cut(weft__schedule *s, int steps);
+/* In rounds of `each` steps, before each of which a builder keeps nothing but numbers of steps that it can work out, it need
+ * not go through all: from round t of n on, the next of which steps are wanted, or n. What is passed over is counted. */
+int weft__pass_rounds(weft__schedule *s, int t, int each, int n);
+static inline int weft__next_round(weft__schedule *s, int t, int each, int n)
+{
+    return s->block ? weft__pass_rounds(s, t, each, n) : t;
+}
+
 /* A message of nothing that tells which operation its sender has begun.  Whoever runs the schedule may hear
  * it after the schedule is done, and nobody need get it who has left. */
 void weft__add_token(weft__schedule *s, int to, int from, uint32_t tag); /* to, from: -1: none */
@@ -149,11 +189,10 @@ weft__operand weft__own_operand(weft__schedule *s, const weft__op *op, size_t co
 /* Factor of the last step of a reduction: 1 / size for AVG. */
 double weft__last_scale(const weft__schedule *s, const weft__op *op);
 
-/* An algorithm by messages: appends its steps. */
-typedef void weft__build_fn(weft__schedule *s, const weft__op *op);
 typedef struct weft__algorithm {
     const char *name;
     weft__build_fn *build;
+    weft__cutting cutting; /* zeros: whole, however long */
 } weft__algorithm;
 
 /* Builds and seals the schedule of op for this rank by that algorithm (ops/select.h chooses one).  seats: of the
@@ -164,6 +203,18 @@ typedef struct weft__algorithm {
 weft__schedule *weft__schedule_make(const weft__op *op, int rank, int size, const weft__seats *seats,
                                     weft__algorithm algorithm);
 void weft__schedule_free(weft__schedule *s);
+
+/* In blocks, whoever runs it counts in waits[], by number in steps[], how many a step still waits for (at first
+ * steps[].waits), and sets it to this where the step is done. */
+#define WEFT__STEP_DONE (-1)
+/* Is the older block done, and is there one to take its place? */
+bool weft__block_is_done(weft__schedule *s, const int *waits);
+typedef struct weft__opened {
+    int first, count; /* in steps[] */
+} weft__opened;
+/* Then: that block, with its waits; what is under way in the other one is where it was.  op: as it was made for.  Of such a
+ * schedule there is one run.  count -1: no memory (weft_last_error is set). */
+weft__opened weft__schedule_advance(weft__schedule *s, const weft__op *op, int *waits);
 /* One step a line, for golden traces: "3: recv 128 from 2 tag 1 -> tmp+0 (after 1)". */
 void weft__schedule_print(const weft__schedule *s, FILE *to);
 #endif

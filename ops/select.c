@@ -99,7 +99,7 @@ static uint64_t all_read_bytes(const weft__selection *s)
 
 void weft__selection_make(weft__selection *s, const weft__group_params *params, int size, bool shared)
 {
-    *s = (weft__selection){0};
+    *s = (weft__selection){.cutting = {WEFT__WHOLE_STEPS, WEFT__BLOCK_STEPS}};
     for (int kind = 0; kind < WEFT__OP_KINDS; kind++)
         if (weft__kind_traits((weft__kind)kind) & WEFT__UNEVEN) s->by_messages |= 1U << kind;
     make_limits(s, params, size, shared ? WEFT__MEDIUM_MEMORY : WEFT__MEDIUM_MESSAGES);
@@ -123,13 +123,13 @@ weft__algorithm weft__select(const weft__op *op, int size, const weft__selection
     weft__kind kind = weft__family(op->kind);
     uint64_t bytes = bytes_of(op, size);
     int i = 0;
-    if (size == 1) return (weft__algorithm){"local", weft__build_local};
+    if (size == 1) return (weft__algorithm){.name = "local", .build = weft__build_local};
     while (weft__candidates[i].kind != kind || weft__candidates[i].way != WEFT__MESSAGES || !s->serves[i] ||
            bytes > s->upto[i]) {
         i++;
         WEFT__ASSERT(i < WEFT__CANDIDATES); /* of the last one any size is served */
     }
-    return (weft__algorithm){weft__candidates[i].name, weft__candidates[i].build};
+    return (weft__algorithm){weft__candidates[i].name, weft__candidates[i].build, s->cutting};
 }
 
 int weft__selection_ranges(const weft__selection *s, weft__kind kind, bool shared,

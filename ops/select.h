@@ -28,6 +28,7 @@ typedef enum weft__origin { WEFT__BY_RULE, WEFT__BY_FILE, WEFT__BY_VARIABLE } we
 typedef struct weft__selection {
     uint32_t by_messages;             /* bit k: kind k goes by messages, also where members share memory */
     weft__rounds_rule rounds;         /* in shared memory: which form of rounds */
+    weft__cutting cutting;            /* of long schedules */
     uint64_t upto[WEFT__CANDIDATES];  /* bytes for which a candidate is chosen if no earlier one is */
     bool serves[WEFT__CANDIDATES];    /* it may be chosen at all */
     uint8_t origin[WEFT__CANDIDATES]; /* weft__origin */

@@ -6,6 +6,9 @@
  * program's buffers no more than IDLE_TMP_BYTES, or what the last KEPT_RUNS large ones needed: programs have two that take
  * turns, as the all_gather and the reduce_scatter of a training step.
  *
+ * A run of a schedule in blocks has the steps of two, and is not kept: where one block is done the next comes in its place,
+ * with the same numbers.
+ *
  * Failing: the first error of a step breaks the group; stopping takes back every message, after which nothing
  * touches a buffer. */
 #include "executor.h"
@@ -130,7 +133,7 @@ static weft__run *run_new(weft__schedule *schedule, weft__plan *plan)
 }
 
 /* A kept plan of that shape, or NULL.  Factors and uneven blocks are in the steps and not in the signature,
- * so such plans are not kept. */
+ * so such plans are not kept; nor are schedules in blocks, which a run uses up. */
 static weft__plan *find_plan(weft_group *group, const weft_request *req, weft__signature signature)
 {
     bool in_place = req->host_op->in == req->host_op->out;
@@ -160,7 +163,7 @@ static weft__plan *place_for_plan(weft_group *group)
 static weft__plan *keep_plan(weft_group *group, const weft_request *req, weft__signature signature,
                              weft__schedule *s)
 {
-    if (req->host_op->reduction == WEFT_PREMUL_SUM || req->host_op->uneven) return NULL;
+    if (req->host_op->reduction == WEFT_PREMUL_SUM || req->host_op->uneven || s->block) return NULL;
     if (req->continuation && req->op.memory == WEFT_MEMORY_HOST) return NULL; /* done once */
     weft__plan *plan = place_for_plan(group);
     if (plan)
@@ -280,6 +283,7 @@ static void step_done(weft__run *run, int step)
         if (--run->waits[next] == 0) run->queue[run->tail++] = next;
     }
     WEFT__ASSERT(run->remaining > 0, step);
+    run->waits[step] = WEFT__STEP_DONE;
     run->remaining--;
 }
 
@@ -436,11 +440,9 @@ static void schedule_finish(weft__run *run)
         weft__request_settle(req, WEFT_OK, NULL);
 }
 
-static void pump(weft__run *run)
+/* Until nothing is ready, or a chunk has been moved, of which `moved` bytes already. */
+static size_t work_off(weft__run *run, size_t moved)
 {
-    size_t moved = 0;
-    WEFT__ASSERT(!run->stepping);
-    run->stepping = true;
     while (run->head < run->tail && !run->stopped && run->failed == WEFT_OK && moved < CHUNK_BYTES) {
         int step = run->queue[run->head];
         const weft__step *st = &run->schedule->steps[step];
@@ -455,6 +457,44 @@ static void pump(weft__run *run)
             step_done(run, step);
         }
     }
+    return moved;
+}
+
+static void begin_step(weft__run *run, int step)
+{
+    run->flights[step].send = NULL;
+    run->flights[step].recv = NULL;
+    weft__list_init(&run->flights[step].token.link);
+    if (run->waits[step] == 0) run->queue[run->tail++] = step;
+}
+
+/* The next block in the place of one that is done.  False: that is not so. */
+static bool open_block(weft__run *run)
+{
+    weft__opened next;
+    if (WEFT__LIKELY(!run->schedule->block) || run->stopped || run->failed != WEFT_OK) return false;
+    if (!weft__block_is_done(run->schedule, run->waits)) return false;
+    next = weft__schedule_advance(run->schedule, run->req->host_op, run->waits);
+    if (next.count < 0) {
+        run->failed = WEFT_ERR_MEMORY;
+        run->failed_step = 0;
+        return false;
+    }
+    /* So the queue has room for all steps of two blocks. */
+    run->tail -= run->head;
+    memmove(run->queue, run->queue + run->head, (size_t)run->tail * sizeof *run->queue);
+    run->head = 0;
+    for (int i = next.first; i < next.first + next.count; i++) begin_step(run, i);
+    return true;
+}
+
+static void pump(weft__run *run)
+{
+    size_t moved = 0;
+    WEFT__ASSERT(!run->stepping);
+    run->stepping = true;
+    do moved = work_off(run, moved);
+    while (open_block(run));
     run->stepping = false;
     weft__list_remove(&run->work);
     if (run->stopped)
@@ -478,17 +518,14 @@ void weft__run_start(weft_request *req)
     run->req = req;
     run->head = run->tail = 0;
     run->done = 0;
-    run->remaining = run->schedule->n;
+    run->remaining = run->schedule->total;
     run->stepping = run->stopped = false;
     run->failed = WEFT_OK;
     req->u.run = run;
     req->algorithm = run->schedule->algorithm;
     for (int i = 0; i < run->schedule->n; i++) {
-        run->flights[i].send = NULL;
-        run->flights[i].recv = NULL;
-        weft__list_init(&run->flights[i].token.link);
         run->waits[i] = run->schedule->steps[i].waits;
-        if (run->waits[i] == 0) run->queue[run->tail++] = i;
+        begin_step(run, i);
     }
     pump(run);
 }

@@ -1,6 +1,8 @@
 /* test_algorithms.c - WEFT_ALGORITHM: every algorithm of every operation gives what weft.h says, in groups of
- * several sizes; one that cannot serve leaves the choice as it is; of a group's ranks the lowest decides. */
+ * several sizes; one that cannot serve leaves the choice as it is; of a group's ranks the lowest decides.  Schedules in
+ * blocks, as of many ranks. */
 #include "collective.h"
+#include "cutting.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -138,6 +140,87 @@ static void test_rounds(void **state)
     run_job(&r);
 }
 
+/* ---- in blocks ---- */
+
+enum { AT_ONCE = 3, LONG_BLOCK = 30011 };
+
+/* Several at once, of which each has a schedule of its own. */
+static void run_at_once(weft_group *group, const collective *what, const char *algorithm)
+{
+    running r[AT_ONCE];
+    for (int i = 0; i < AT_ONCE; i++) collective_start(&r[i], group, what);
+    for (int i = 0; i < AT_ONCE; i++) {
+        WAIT_STATUS(WEFT_OK, r[i].req);
+        CHECK_TEXT(job_info(r[i].req).algorithm, algorithm);
+        collective_finish(&r[i]);
+    }
+}
+
+static void kinds_in_blocks(weft_group *group, const request *r)
+{
+    static const size_t counts[] = {67, LONG_BLOCK};
+    for (int kind = 0; kind < COLLECTIVE_KINDS; kind++)
+        for (size_t i = 0; r->names[kind] && i < sizeof counts / sizeof *counts; i++)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                uint64_t seed = (uint64_t)kind * 4 + 2 * i + (uint64_t)in_place;
+                const collective what = {.kind = (collective_kind)kind,
+                                         .dtype = seed % 3 ? WEFT_INT32 : WEFT_FLOAT32,
+                                         .op = WEFT_SUM,
+                                         .count =
+                                             counts[i] * (kind == ALL_REDUCE || kind == REDUCE ? RANKS : 1),
+                                         .root = (int)(seed % RANKS),
+                                         .in_place = in_place,
+                                         .seed = seed};
+                run_at_once(group, &what, r->names[kind]);
+            }
+}
+
+/* Rank 1's schedules are whole.  At last one never comes, and what is under way in blocks is taken back. */
+static void in_blocks(job_rank *me)
+{
+    enum { COUNT = RANKS * LONG_BLOCK };
+    const weft_call call = {.timeout_ms = 300};
+    weft_group *group = job_group(me, RANKS, "in blocks", 0);
+    float *sum = calloc(COUNT, sizeof *sum);
+    CHECK(sum);
+    if (me->rank != 1) cutting_set(group, 2 + me->rank % 2);
+    kinds_in_blocks(group, me->arg);
+    if (me->rank != RANKS - 1)
+        CHECK_STATUS(WEFT_ERR_TIMEOUT,
+                     weft_all_reduce(group, sum, sum, COUNT, WEFT_FLOAT32, WEFT_SUM, &call, NULL));
+    job_sum_works(me->world);
+    free(sum);
+}
+
+static void test_blocks(void **state)
+{
+    request rings = {{[ALL_REDUCE] = "ring",
+                      [REDUCE] = "ring_gather",
+                      [REDUCE_SCATTER] = "ring",
+                      [ALL_GATHER] = "ring",
+                      [GATHER] = "direct",
+                      [SCATTER] = "direct",
+                      [ALL_GATHER_V] = "ring",
+                      [GATHER_V] = "direct",
+                      [SCATTER_V] = "direct",
+                      [REDUCE_SCATTER_V] = "ring"},
+                     false},
+            pairs = {{[ALL_REDUCE] = "ring",
+                      [ALL_GATHER] = "pairwise",
+                      [ALL_TO_ALL] = "pairwise",
+                      [ALL_GATHER_V] = "pairwise",
+                      [ALL_TO_ALL_V] = "pairwise"},
+                     false};
+    const job_plan ring_plan = {.ranks = RANKS, .body = in_blocks, .arg = &rings},
+                   pair_plan = {.ranks = RANKS, .body = in_blocks, .arg = &pairs};
+    (void)state;
+    set_list(&rings);
+    job_run(&ring_plan);
+    set_list(&pairs);
+    job_run(&pair_plan);
+    unsetenv("WEFT_ALGORITHM");
+}
+
 /* ---- ranks that want different things ---- */
 
 static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -229,6 +312,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_blocks),
         JOB_TEST("different", .ranks = 4, .body = different, .bare = true, .processes = true),
         JOB_TEST("after a death", .ranks = 4, .body = after_a_death, .bare = true, .processes = true,
                  .killed = 1),

@@ -24,6 +24,8 @@ typedef struct at_rank {
     unsigned char *tmp;
     int *waits;      /* by step: predecessors not yet done */
     double *ready;   /* by step: when the last of them was */
+    double *ended;   /* by step: when it was done */
+    double opened;   /* in blocks: when the last one was */
     port port;       /* within its host */
     double computes; /* when its processor may next */
 } at_rank;
@@ -100,17 +102,41 @@ static void may_start(sim *m, sim_step_ref ref, double when)
         m->runnable[m->runnable_count++] = ref;
 }
 
+/* The block after the younger one in place of the older, when that is done: its steps may start then, and after those that
+ * they wait for. */
+static void open_block(sim *m, int rank)
+{
+    at_rank *r = &m->ranks[rank];
+    weft__opened next;
+    const int over = r->s->from % (2 * r->s->block);
+    for (int i = over; i < over + r->s->block; i++) r->opened = later(r->opened, r->ended[i]);
+    next = weft__schedule_advance(r->s, r->op, r->waits);
+    assert_int_equal(next.first, over);
+    assert_true(next.count > 0);
+    for (int i = next.first; i < next.first + next.count; i++) r->ready[i] = r->opened;
+    for (int i = 0; i < r->s->n; i++)
+        for (int k = 0; k < r->s->steps[i].next_count && r->waits[i] == WEFT__STEP_DONE; k++) {
+            int after = r->s->next[r->s->steps[i].first_next + k];
+            r->ready[after] = later(r->ready[after], r->ended[i]);
+        }
+    for (int i = next.first; i < next.first + next.count; i++)
+        if (!r->waits[i]) may_start(m, (sim_step_ref){rank, i}, r->ready[i]);
+}
+
 static void done(sim *m, sim_step_ref ref, double when)
 {
     at_rank *r = &m->ranks[ref.rank];
     const weft__step *step = step_at(m, ref);
     m->now = later(m->now, when);
     m->left--;
+    r->waits[ref.step] = WEFT__STEP_DONE;
+    r->ended[ref.step] = when;
     for (int i = 0; i < step->next_count; i++) {
         int next = r->s->next[step->first_next + i];
         r->ready[next] = later(r->ready[next], when);
         if (--r->waits[next] == 0) may_start(m, (sim_step_ref){ref.rank, next}, r->ready[next]);
     }
+    while (r->s->block && weft__block_is_done(r->s, r->waits)) open_block(m, ref.rank);
 }
 
 static double cost_of(const sim *m, sim_step_ref ref)
@@ -260,7 +286,8 @@ static size_t memory_of(const weft__schedule *s)
 {
     size_t edges = 0;
     for (int i = 0; i < s->n; i++) edges += (size_t)s->steps[i].next_count;
-    return (size_t)s->room * sizeof *s->steps + edges * sizeof *s->next;
+    return (size_t)s->room * sizeof *s->steps + edges * sizeof *s->next +
+           (size_t)s->edge_room * sizeof *s->edges;
 }
 
 static void build(sim *m, int rank, const weft__selection *selection, sim_result *result)
@@ -273,9 +300,11 @@ static void build(sim *m, int rank, const weft__selection *selection, sim_result
     r->tmp = g->memory ? malloc(r->s->tmp_bytes + 1) : NULL;
     r->waits = calloc((size_t)r->s->n + 1, sizeof *r->waits);
     r->ready = calloc((size_t)r->s->n + 1, sizeof *r->ready);
-    assert_true((r->tmp || !g->memory) && r->waits && r->ready);
-    m->left += r->s->n;
+    r->ended = calloc((size_t)r->s->n + 1, sizeof *r->ended);
+    assert_true((r->tmp || !g->memory) && r->waits && r->ready && r->ended);
+    m->left += r->s->total;
     if (memory_of(r->s) > result->schedule_bytes) result->schedule_bytes = memory_of(r->s);
+    result->in_blocks |= r->s->block > 0;
     result->algorithm = r->s->algorithm;
 }
 
@@ -306,6 +335,7 @@ static void clean_up(sim *m)
         free(m->ranks[i].tmp);
         free(m->ranks[i].waits);
         free(m->ranks[i].ready);
+        free(m->ranks[i].ended);
         weft__schedule_free(m->ranks[i].s);
     }
     sim_meeting_free(m->meeting);

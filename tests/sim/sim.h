@@ -25,6 +25,7 @@ typedef struct sim_result {
     double time;           /* at which the last rank was done */
     size_t link_bytes;     /* over the busiest interface of a host, one way */
     size_t schedule_bytes; /* of memory: the largest rank's schedule, without its buffers */
+    bool in_blocks;        /* a schedule was */
     int64_t steps;         /* of all ranks that were played */
     const char *algorithm;
 } sim_result;

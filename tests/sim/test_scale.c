@@ -36,14 +36,22 @@ static weft__selection selection_for(const sim_group *g, const char *algorithm)
 }
 
 /* algorithm NULL: what is chosen. */
-static sim_result play(sim_case c, const char *algorithm, const sim_network *network)
+static sim_result play_cut(sim_case c, const char *algorithm, const sim_network *network,
+                           weft__cutting cutting)
 {
     sim_group *g = sim_group_make(c);
     weft__selection s = selection_for(g, algorithm);
-    sim_result result = sim_run(g, &s, network);
+    sim_result result;
+    s.cutting = cutting;
+    result = sim_run(g, &s, network);
     if (!c.bare) sim_group_check(g);
     sim_group_free(g);
     return result;
+}
+
+static sim_result play(sim_case c, const char *algorithm, const sim_network *network)
+{
+    return play_cut(c, algorithm, network, (weft__cutting){WEFT__WHOLE_STEPS, WEFT__BLOCK_STEPS});
 }
 
 static bool is_played(weft__kind kind)
@@ -161,6 +169,39 @@ static void test_one_host_for_all(void **state)
         if (one.time < 0.99 * all.time || one.time > 1.01 * all.time)
             fail_msg("%s: %g us where one host is played, %g where all are", sim_case_text(c), one.time,
                      all.time);
+    }
+}
+
+/* ---- blocks ---- */
+
+/* They take as long as the whole, and send the same. */
+static void test_blocks(void **state)
+{
+    static const struct {
+        weft__kind kind;
+        const char *algorithm;
+        size_t count;
+    } rows[] = {{WEFT__OP_ALL_REDUCE, "ring", 1 << 22}, {WEFT__OP_ALL_REDUCE, "ring", 1000},
+                {WEFT__OP_ALL_GATHER, "ring", 1000},    {WEFT__OP_REDUCE_SCATTER, "ring", 1000},
+                {WEFT__OP_ALL_TO_ALL, "pairwise", 100}, {WEFT__OP_REDUCE, "ring_gather", 1 << 20},
+                {WEFT__OP_GATHER, "direct", 1000},      {WEFT__OP_SCATTER, "direct", 1000}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const sim_case c = {.kind = rows[i].kind,
+                            .dtype = WEFT_FLOAT32,
+                            .size = 256,
+                            .each = 8,
+                            .count = rows[i].count,
+                            .layout = SIM_PACKED,
+                            .bare = true};
+        sim_result whole = play_cut(c, rows[i].algorithm, &fabric, (weft__cutting){0, 0}),
+                   cut = play_cut(c, rows[i].algorithm, &fabric, (weft__cutting){128, 64});
+        assert_false(whole.in_blocks);
+        assert_true(cut.in_blocks);
+        assert_int_equal(cut.link_bytes, whole.link_bytes);
+        assert_int_equal(cut.steps, whole.steps);
+        if (cut.time > 1.01 * whole.time)
+            fail_msg("%s: %g us in blocks, %g as a whole", sim_case_text(c), cut.time, whole.time);
     }
 }
 
@@ -303,6 +344,21 @@ static void test_tables(void **state)
     for (size_t i = 0; is_large() && i < sizeof layouts / sizeof *layouts; i++) print_table(&layouts[i]);
 }
 
+/* A schedule with steps in proportion to the ranks has kilobytes, however many ranks there are. */
+static void test_kilobytes(void **state)
+{
+    const layout *l = &layouts[2];
+    const size_t bytes = 256 << 20;
+    sim_case c = case_of(WEFT__OP_ALL_GATHER, l, bytes);
+    sim_result r = play_chosen(c);
+    (void)state;
+    assert_string_equal(r.algorithm, "ring");
+    assert_int_equal(r.steps, l->each * (2 * (l->size - 1) + 1));
+    if (r.schedule_bytes > 65536)
+        fail_msg("%s: %zu bytes of schedule at a rank", sim_case_text(c), r.schedule_bytes);
+    assert_true((double)r.link_bytes <= 1.01 * least_bytes(c.kind, l, (double)bytes));
+}
+
 /* What is chosen for middle sizes sends no more over a link than it has to, twice where halves are dealt out and
  * gathered, or for each level of a tree. */
 static void test_links(void **state)
@@ -347,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_data),        cmocka_unit_test(test_uneven_data),
         cmocka_unit_test(test_long_blocks), cmocka_unit_test(test_one_host_for_all),
+        cmocka_unit_test(test_blocks),      cmocka_unit_test(test_kilobytes),
         cmocka_unit_test(test_links),       cmocka_unit_test(test_steps),
         cmocka_unit_test(test_tables),
     };

@@ -146,6 +146,47 @@ static void test_rank_order(void **state)
                 if (size < 6 || counts[i] < 100) variants(collectives[k], size, counts[i], run_ordered);
 }
 
+/* Whether what is to go in blocks does, and comes to the same. */
+static void run_in_blocks(sim_case c)
+{
+    static const char *const cut[] = {"ring", "pairwise", "ring_gather", "direct"};
+    for (int i = 0; i < WEFT__CANDIDATES; i++) {
+        const weft__candidate *candidate = &weft__candidates[i];
+        const bool reduces = weft__kind_traits(c.kind) & WEFT__REDUCES;
+        for (size_t k = 0; k < sizeof cut / sizeof *cut && candidate->kind == c.kind; k++) {
+            weft__selection s;
+            sim_group *g;
+            sim_result result;
+            if (candidate->way != WEFT__MESSAGES || strcmp(candidate->name, cut[k])) continue;
+            g = sim_group_make(c);
+            s = forced_selection(c.kind, candidate->name, c.size);
+            s.cutting = (weft__cutting){4, 2};
+            result = sim_run(g, &s, NULL);
+            assert_int_equal(result.in_blocks, !reduces || strcmp(cut[k], "direct"));
+            sim_group_check(g);
+            sim_group_free(g);
+        }
+    }
+}
+
+static void run_in_blocks_over_hosts(sim_case c)
+{
+    for (int layout = SIM_ONE_HOST; layout < SIM_LAYOUTS; layout++) {
+        c.layout = (sim_layout)layout;
+        run_in_blocks(c);
+    }
+}
+
+static void test_blocks(void **state)
+{
+    static const size_t counts[] = {131, 1};
+    (void)state;
+    for (size_t k = 0; k < collective_count; k++)
+        for (int size = 5; size <= 11; size++)
+            for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+                variants(collectives[k], size, counts[i], run_in_blocks_over_hosts);
+}
+
 static void test_forced(void **state)
 {
     static const size_t counts[] = {0, 1, 131};
@@ -588,6 +629,7 @@ int main(void)
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_rank_order),
         cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_large_over_hosts),
         cmocka_unit_test(test_stripes_by_halves),
