@@ -92,6 +92,15 @@ static void while_a_communicator_is_made(job_rank *me)
 
 /* ---- ranks that order their groups differently ---- */
 
+/* The groups break one after the other, so on the second one all ranks may have begun and ended the operation before a rank is
+ * told that it has broken.  What ends well is right. */
+static void check_ends_apart(const job_rank *me, weft_request *req, const int32_t *out)
+{
+    weft_status status = weft_wait(req, job_wait_ms());
+    CHECK(status == WEFT_ERR_MISMATCH || status == WEFT_OK);
+    if (status == WEFT_OK) check_sum(me->size, out);
+}
+
 /* One begins with what the others do second; each waits for its first one before it goes on. */
 static void begin_in_turn(job_rank *me, weft_group *const groups[2], const operands o[2], bool waits)
 {
@@ -103,7 +112,7 @@ static void begin_in_turn(job_rank *me, weft_group *const groups[2], const opera
         weft_status status = weft_all_reduce(groups[which], o[which].in, o[which].out, COUNT, WEFT_INT32,
                                              WEFT_SUM, NULL, &reqs[i]);
         CHECK(status == WEFT_OK || status == WEFT_ERR_BROKEN);
-        if (waits && status == WEFT_OK) WAIT_STATUS(WEFT_ERR_MISMATCH, reqs[i]);
+        if (waits && status == WEFT_OK) check_ends_apart(me, reqs[i], o[which].out);
     }
     for (int i = 0; i < 2; i++) {
         CHECK_INT(job_await_break(groups[i], job_late_ms()), WEFT_ERR_MISMATCH);
