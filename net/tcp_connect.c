@@ -166,7 +166,8 @@ static bool is_last(const weft__tcp_dial *dial, int64_t now_ns)
 static void begin_time_anew(weft__tcp_dial *dial, int64_t now_ns)
 {
     const int64_t all_ns = weft__setting_int(WEFT__SET_RECONNECT_MS) * WEFT__MS;
-    if (!dial->mend_until_ns || dial->anew || dial->step <= GREETING || now_ns - dial->began_ns <= all_ns / 2)
+    if (!dial->mend_until_ns || dial->anew || dial->step == PAUSED || dial->unheard_ns ||
+        now_ns - dial->began_ns <= all_ns / 2)
         return;
     dial->anew = true;
     dial->mend_until_ns = now_ns + all_ns;
@@ -351,6 +352,8 @@ static bool next_step(weft__tcp_dial *dial)
     if (dial->step == GREETING && dial->mend_until_ns) be_patient(dial);
     dial->unheard_ns = 0;
     dial_to(dial, dial->step == GREETING ? ANSWER : dial->step == ANSWER ? PROVING : VERDICT);
+    /* It came late, or was looked at late. */
+    if (dial->deadline_ns <= weft__now_ns()) limit(dial, patience_ns());
     return true;
 }
 
@@ -364,9 +367,10 @@ static void dial_ready(weft__polled *w, uint32_t events)
     if (dial->step == GREETING && (events & (EPOLLERR | EPOLLHUP))) {
         getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &length);
         /* Reset after it stood: that was the acceptor, which may have been flooded. */
-        if (!error || error == ECONNRESET || error == EPIPE)
+        if (!error || error == ECONNRESET || error == EPIPE) {
+            dial->unheard_ns = 0;
             pause_dial(dial, closes_early, error);
-        else
+        } else
             fail(dial, "cannot be connected to", error);
         return;
     }
@@ -495,6 +499,12 @@ void weft__tcp_dial_begin_in_want(weft__tcp_peer *peer, const char *why, int err
     pause_in_want(dial, "cannot be connected to", error);
 }
 
+static uint32_t dial_events(const weft__tcp_dial *dial)
+{
+    bool writes = dial->step == GREETING || dial->step == PROVING;
+    return dial->polled.fd < 0 ? 0 : weft__tcp_ready(dial->polled.fd, writes ? POLLOUT : POLLIN);
+}
+
 static weft__tcp_dial *find_due(weft__tcp *tcp, int64_t now_ns)
 {
     WEFT__LIST_EACH(&tcp->dials, at)
@@ -505,16 +515,35 @@ static weft__tcp_dial *find_due(weft__tcp *tcp, int64_t now_ns)
     return NULL;
 }
 
+/* So late does this rank come to what it was to try again: it was stopped, or had no processor.  Who was not run has not tried, and
+ * what has come for it meanwhile has not been seen. */
+static void leave_out(weft__tcp_dial *dial, int64_t late_ns)
+{
+    if (dial->mend_until_ns) dial->mend_until_ns += late_ns;
+    if (dial->crossed_until_ns) dial->crossed_until_ns += late_ns;
+}
+
+/* Before it is judged: what it waits for may lie in its socket.  False: it does not. */
+static bool take_what_has_come(weft__tcp_dial *dial)
+{
+    const uint32_t events = dial_events(dial);
+    if (events) dial_ready(&dial->polled, events);
+    return events != 0;
+}
+
 /* From the start after each: what losing a peer calls may end any dial. */
 void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
 {
     weft__tcp_dial *dial;
     begin_put_off(tcp);
     while ((dial = find_due(tcp, now_ns))) {
+        const bool waits = dial->step == PAUSED || dial->step == AWAITING;
+        if (waits) leave_out(dial, now_ns - dial->deadline_ns);
+        if (take_what_has_come(dial)) continue;
         if (dial->crossed_until_ns && now_ns >= dial->crossed_until_ns) {
             dial->crossed_until_ns = 0;
             give_up(dial, "kept its own connection and never finished it", 0);
-        } else if (dial->step == PAUSED || dial->step == AWAITING) {
+        } else if (waits) {
             if (dial->step == AWAITING) dial->attempts = dial->unanswered = 0;
             attempt(dial);
         } else if (dial->step == GREETING) {
@@ -536,12 +565,6 @@ const char *weft__tcp_dial_want(const weft__tcp_peer *peer)
 {
     if (peer->put_off) return "there is no memory for it";
     return peer->dial && peer->dial->wants ? peer->dial->want : NULL;
-}
-
-static uint32_t dial_events(const weft__tcp_dial *dial)
-{
-    bool writes = dial->step == GREETING || dial->step == PROVING;
-    return dial->polled.fd < 0 ? 0 : weft__tcp_ready(dial->polled.fd, writes ? POLLOUT : POLLIN);
 }
 
 void weft__tcp_dial_note(weft__tcp_peer *peer)

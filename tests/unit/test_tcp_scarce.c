@@ -273,6 +273,19 @@ static void test_no_descriptors_to_mend_with(void **state)
     stands_again();
 }
 
+/* There are some again, but this rank is not run until the time is over that it has for the connection. */
+static void test_descriptors_come_while_it_stands_still(void **state)
+{
+    (void)state;
+    meet();
+    sockets_refused = INT_MAX;
+    shutdown(peer_1()->link->polled.fd, SHUT_RDWR);
+    UNTIL(peer_1()->state == WEFT__TCP_MENDING);
+    sockets_refused = 0;
+    usleep((RECONNECT_MS + 200) * 1000);
+    stands_again();
+}
+
 /* One that wants for memory is not made again at once, to want again. */
 static void test_it_is_tried_again_after_a_while(void **state)
 {
@@ -379,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_set_is_full_for_long),
         cmocka_unit_test(test_what_is_held_is_not_inherited),
         cmocka_unit_test(test_no_descriptors_to_mend_with),
+        cmocka_unit_test(test_descriptors_come_while_it_stands_still),
         cmocka_unit_test(test_it_is_tried_again_after_a_while),
         cmocka_unit_test(test_no_memory_for_what_is_taken),
         cmocka_unit_test(test_fruitless_for_want),
