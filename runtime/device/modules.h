@@ -3,7 +3,9 @@
 #define WEFT_RUNTIME_MODULES_H
 #include "request.h"
 
-/* wanted: "host,NAME"; empty: what can run here.  device: -1, or the one to use.  host: what modules are given. */
+extern const weft_backend_runtime weft__modules_table; /* what modules call */
+
+/* module_load.c.  wanted: "host,NAME"; empty: what can run here.  device: -1, or the one to use.  host: what modules are given. */
 weft_status weft__modules_load(weft_context *ctx, const char *wanted, int device,
                                const weft_backend_host *host);
 /* The ranks have told what they have; cards: of each rank of the world. */
