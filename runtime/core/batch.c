@@ -142,7 +142,7 @@ static weft_status make_whole(weft_batch *batch, const weft_call *call, weft_req
 }
 
 /* Its collectives on memory of one kind that a module moves are one call to that module; its messages as
- * many as the receivers find. */
+ * many as the receivers find, or where a graph records both all of it. */
 static void issue_together(const weft_batch *batch)
 {
     weft_request *firsts[2][WEFT__MEMORY_HOST_BY_MODULE + 1] = {{NULL}};
@@ -151,7 +151,7 @@ static void issue_together(const weft_batch *batch)
         const weft__executor *executor = weft__executor_of(m->ctx, &m->op);
         unsigned traits = weft__kind_traits(m->op.kind);
         if (!executor->follow || !(traits & (WEFT__COLLECTIVE | WEFT__PAIR))) continue;
-        first = &firsts[traits & WEFT__COLLECTIVE ? 0 : 1][m->op.memory];
+        first = &firsts[traits & WEFT__COLLECTIVE || m->capture ? 0 : 1][m->op.memory];
         if (*first)
             executor->follow(*first, m);
         else

@@ -6,6 +6,7 @@
 #include "device.h"
 #include "alarm.h"
 #include "device_bundle.h"
+#include "device_captured.h"
 #include "device_lengths.h"
 #include "engine.h"
 #include "executor.h"
@@ -70,10 +71,11 @@ bool weft__device_in_program(const weft_group *group, const weft__module *module
     return group->params.program && module->backend->by_callers;
 }
 
+/* Messages go when they have met, but for those that graphs record. */
 static bool in_program(const weft_request *req)
 {
     return weft__device_in_program(req->group, req->device->module) &&
-           !(weft__kind_traits(req->op.kind) & WEFT__PAIR);
+           (req->capture || !(weft__kind_traits(req->op.kind) & WEFT__PAIR));
 }
 
 /* "device 3", or "backend toy" where a number means nothing. */
@@ -197,10 +199,15 @@ bool weft__device_under_way(const weft_group *group, const weft__module *module)
 static weft_status device_may_record(const weft_request *req)
 {
     weft_context *ctx = req->ctx;
-    bool ready;
+    bool ready, pair = weft__kind_traits(req->op.kind) & WEFT__PAIR;
     if (atomic_load(&req->group->state) == WEFT__BROKEN) return weft__group_refuse(req->group);
+    if (pair && weft__kind_way(req->op.kind) == WEFT__RECEIVES && req->u.pair.held)
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "receive_probed: its stream is being captured into a graph: what a probe has "
+                          "found is received at once");
     ready = weft__device_comm_is_ready(req->group, weft__module_for(ctx, req->op.memory));
-    if (ready && !atomic_load(&ctx->program_ahead) && weft__list_empty(&ctx->program_line)) return WEFT_OK;
+    if (ready && !atomic_load(&ctx->program_ahead) && weft__list_empty(&ctx->program_line))
+        return pair ? weft__captured_prepare(req) : WEFT_OK;
     return weft__fail(
         WEFT_ERR_STATE,
         ready ? "%s: its stream is being captured into a graph, and operations before it are not "
@@ -241,14 +248,23 @@ static weft_status device_goes_on(const weft_request *req)
     return not_in_callback(req);
 }
 
+/* A replay has no tags and no ranks but those that were recorded. */
+static weft_status may_capture_message(const weft_request *req)
+{
+    const char *name = weft__kind_name(req->op.kind), *why = NULL;
+    if (req->op.peer == WEFT_ANY_RANK)
+        why = "which rank a message is from has to be said";
+    else if (req->op.peer == req->group->rank)
+        why = "a message of a rank to itself is a copy, which cudaMemcpyAsync records";
+    if (!why) return WEFT_OK;
+    return weft__fail(WEFT_ERR_UNSUPPORTED, "%s: its stream is being captured into a graph: %s", name, why);
+}
+
 static weft_status may_capture(const weft_request *req, const weft__module *module)
 {
     const char *name = weft__kind_name(req->op.kind);
-    if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
-        return weft__fail(WEFT_ERR_UNSUPPORTED,
-                          "%s: its stream is being captured into a graph, which takes "
-                          "collectives only",
-                          name);
+    weft_status status = (weft__kind_traits(req->op.kind) & WEFT__PAIR) ? may_capture_message(req) : WEFT_OK;
+    if (status != WEFT_OK) return status;
     if (!weft__device_in_program(req->group, module))
         return weft__fail(
             WEFT_ERR_UNSUPPORTED,
@@ -275,6 +291,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
         (status = weft__module_check(req->group, module, &req->op)) != WEFT_OK)
         return status;
     if ((status = weft__module_mark(module, stream, &marker)) != WEFT_OK) return status;
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) req->u.pair.copy = NULL; /* nor is anything held */
     captured = module->backend->captures && module->backend->captures(module->backend, marker);
     if (WEFT__UNLIKELY(captured) && (status = may_capture(req, module)) != WEFT_OK) {
         weft__module_unmark(module, marker);
@@ -320,17 +337,14 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     }
     req->device = d;
     req->continuation = &d->continuation;
-    if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
-        req->u.pair.copy = NULL;
-    else
-        req->host_op = &d->agree;
+    if (!(weft__kind_traits(req->op.kind) & WEFT__PAIR)) req->host_op = &d->agree;
     return WEFT_OK;
 }
 
 static void device_follow(weft_request *first, weft_request *req)
 {
     weft__device *f = first->device;
-    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR && !req->capture) {
         weft__bundle_follow(f, req->device);
         return;
     }
@@ -395,11 +409,12 @@ static void device_start(weft_request *req)
     weft__recorded_reached(req, weft__device_phase(req)); /* as it was prepared it had no record */
     if (WEFT__UNLIKELY(weft__ranges_on()) && !req->device->range)
         req->device->range = weft__range_start("settle", req);
-    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) {
+    if (!(weft__kind_traits(req->op.kind) & WEFT__PAIR))
+        start_collective(req);
+    else if (req->capture)
+        weft__captured_start(req);
+    else
         weft__device_pair_start(req);
-        return;
-    }
-    start_collective(req);
 }
 
 /* ---- the module ---- */
@@ -420,6 +435,8 @@ void weft__device_hand(weft__device *first)
             w->rank = first->dev_comm->rank;
             w->size = first->dev_comm->size;
             w->peer = -1;
+        } else if (req->capture) {
+            w->comm = d->dev_comm->comm;
         }
         req->algorithm = req->capture ? "graph" : module->backend->name;
         w->next = NULL;
@@ -477,6 +494,7 @@ static void device_fail(weft_request *req, weft_status status, const char *text)
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it settles in here */
     weft__device_stop_agreeing(d);
+    if (pair && req->capture) weft__device_pair_stop(req);
     if (d->handed && !d->done) {
         drain(req, status, text);
     } else {
@@ -486,7 +504,7 @@ static void device_fail(weft_request *req, weft_status status, const char *text)
         weft__device_told(d, WEFT__PHASE_OVER);
     }
     text = text ? text : weft_status_text(status);
-    if (pair && weft__device_pair_met(req))
+    if (pair && (req->capture || weft__device_pair_met(req)))
         weft__device_pair_give_up(req, status, text);
     else if (d->handed && d->fused->dev_comm)
         weft__device_comm_doom(d->fused->dev_comm, status, text);

@@ -43,8 +43,10 @@ typedef struct weft__half {
 typedef struct weft__match {
     weft__half out, in;
     weft_status outcome; /* what it ends in once all that moves has moved: of a receive that was refused */
-    uint32_t says; /* sends: what it tells its receiver: WEFT__SAYS_SHARED or 0, above it its set's id */
-    int world[2];  /* the ticket's */
+    uint32_t
+        says; /* sends: what it tells its receiver: WEFT__SAYS_SHARED or 0, above it its set's id (device_bundle.h) */
+    uint32_t expects; /* receives that a graph records: what its sender is to tell (device_captured.c) */
+    int world[2];     /* the ticket's */
 } weft__match;
 
 /* A message of a batch, which may be issued together with others: device_bundle.c. */
@@ -123,6 +125,7 @@ void weft__device_told(weft__device *d, weft__phase phase);
 void weft__device_settles(weft__device *d);
 
 /* device_pair.c: messages and exchanges */
+void weft__half_to(weft__half *half, weft__half_state to);
 void weft__device_pair_start(weft_request *req);
 void weft__device_pair_stop(weft_request *req); /* one that the module has not */
 void weft__device_pair_done(weft_request *req); /* the module has done its part: settles it */

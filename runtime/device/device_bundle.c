@@ -26,7 +26,7 @@
 #include <string.h>
 
 #define TOGETHER_MOST 128 /* messages in one call: half of what a stream takes, with a mark for each */
-#define IDS           0x7fffffffu /* of sets, from 1 on, again and again: what is left beside SAYS_SHARED */
+#define IDS           0x3fffffffu /* of sets, from 1 on, again and again: what is left beside the other bits */
 
 typedef struct set_word { /* what goes to another rank */
     uint32_t id;
@@ -111,7 +111,7 @@ static void gather(weft__device *d)
 
 static uint32_t set_id(const weft__device *d)
 {
-    return (receives(d) ? d->req->recv_result.said : d->match.says) >> WEFT__SAYS_SET;
+    return (receives(d) ? d->req->recv_result.said : d->match.says) >> WEFT__SAYS_SET & IDS;
 }
 
 /* The latest ids are above, around the end too. */

@@ -6,7 +6,9 @@
 
 /* What a message says to its receiver (weft__match). */
 #define WEFT__SAYS_SHARED 1u /* it goes over its group's communicator */
-#define WEFT__SAYS_SET    1u /* bits below its set's id */
+#define WEFT__SAYS_SET \
+    1u /* bits below its set's id, or below its count of those that graphs record, and then also */
+#define WEFT__SAYS_RECORDED (1u << 31)
 
 /* The caller's thread: d is one more message of the batch of which that is the first. */
 void weft__bundle_follow(weft__device *first, weft__device *d);

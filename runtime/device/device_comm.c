@@ -512,6 +512,7 @@ static void close_device_comms(weft_context *ctx)
     WEFT__LIST_EACH(comms, at)
     {
         weft__device_comm *dev_comm = WEFT__LIST_ENTRY(at, weft__device_comm, link);
+        free(dev_comm->captured);
         free(dev_comm->why);
         free(dev_comm);
     }

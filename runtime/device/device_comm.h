@@ -33,6 +33,7 @@ typedef struct weft__device_comm {
     weft__list waiting; /* tickets */
     weft_status status; /* DOOMED: why */
     char *why;
+    uint32_t *captured; /* device_captured.c; NULL: graphs record no messages */
 } weft__device_comm;
 
 /* The communicator of the group, or of this rank and another (in the world) in it; begun if there is none

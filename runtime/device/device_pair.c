@@ -18,6 +18,7 @@
  * that goes over its communicator; one of the two is given up, which tells the other. */
 #include "device.h"
 #include "device_bundle.h"
+#include "device_captured.h"
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"
@@ -33,7 +34,7 @@ static const uint8_t half_follows[] = {[WEFT__HALF_NONE] = WEFT__MAY_BECOME(WEFT
                                        [WEFT__HALF_MET] = WEFT__MAY_BECOME(WEFT__HALF_OPEN) |
                                                           WEFT__MAY_BECOME(WEFT__HALF_NONE)};
 
-static void half_to(weft__half *half, weft__half_state to)
+void weft__half_to(weft__half *half, weft__half_state to)
 {
     WEFT__ASSERT(WEFT__ALLOWS(half_follows, half->state, to));
     half->state = to;
@@ -264,14 +265,18 @@ static void device_pair_advance(weft__device *d)
 
 static void out_matched(weft__match_hook *hook)
 {
-    half_to(&of_out(hook)->match.out, WEFT__HALF_MET);
+    weft__half_to(&of_out(hook)->match.out, WEFT__HALF_MET);
     device_pair_advance(of_out(hook));
 }
 
 static void in_matched(weft__match_hook *hook)
 {
-    half_to(&of_in(hook)->match.in, WEFT__HALF_MET);
-    device_pair_advance(of_in(hook));
+    weft__device *d = of_in(hook);
+    weft__half_to(&d->match.in, WEFT__HALF_MET);
+    if (d->req->recv_result.said & WEFT__SAYS_RECORDED)
+        weft__captured_differs(d->req);
+    else
+        device_pair_advance(d);
 }
 
 /* Its sender gave it up before it heard.  A group that broke meanwhile has spared what had met. */
@@ -282,7 +287,7 @@ static bool in_unmatched(weft__match_hook *hook)
     weft_context *ctx = req->ctx;
     char text[WEFT__SENTENCE_BYTES];
     bool over;
-    half_to(&d->match.in, WEFT__HALF_OPEN);
+    weft__half_to(&d->match.in, WEFT__HALF_OPEN);
     d->dev_comm = NULL;
     weft__device_reach(d, WEFT__PHASE_AGREEING);
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
@@ -320,7 +325,7 @@ static void end_half(weft__device *d, weft__half *half)
         return;
     }
     if (m->outcome == WEFT_OK) m->outcome = half->completion.status;
-    half_to(half, WEFT__HALF_NONE);
+    weft__half_to(half, WEFT__HALF_NONE);
     device_pair_advance(d);
 }
 
@@ -384,8 +389,8 @@ void weft__device_pair_start(weft_request *req)
     m->out = (weft__half){.hook = {.matched = out_matched, .way = by}, .completion = {out_over, 1, WEFT_OK}};
     m->in = (weft__half){.hook = {.matched = in_matched, .unmatched = in_unmatched, .way = by},
                          .completion = {in_over, 1, WEFT_OK}};
-    if (sends) half_to(&m->out, WEFT__HALF_OPEN);
-    if (receives) half_to(&m->in, WEFT__HALF_OPEN);
+    if (sends) weft__half_to(&m->out, WEFT__HALF_OPEN);
+    if (receives) weft__half_to(&m->in, WEFT__HALF_OPEN);
     m->outcome = WEFT_OK;
     at.signature[0] = req->sequence;
     if (may_share(d)) m->says |= WEFT__SAYS_SHARED;
@@ -393,8 +398,8 @@ void weft__device_pair_start(weft_request *req)
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
     at.hook = &m->in.hook;
     if (receives && !open_receive(d, &at, bytes)) {
-        half_to(&m->in, WEFT__HALF_NONE);
-        if (sends) half_to(&m->out, WEFT__HALF_NONE);
+        weft__half_to(&m->in, WEFT__HALF_NONE);
+        if (sends) weft__half_to(&m->out, WEFT__HALF_NONE);
         sends = false;
         device_pair_settle(req, WEFT_ERR_MEMORY);
     }
@@ -409,12 +414,17 @@ void weft__device_pair_start(weft_request *req)
 void weft__device_pair_stop(weft_request *req)
 {
     take_from_p2p(req->device);
+    if (req->capture) return; /* it is in no line */
     weft__bundle_leave(req->device);
     weft__order_leave(req->ctx, &req->device->ticket);
 }
 
 void weft__device_pair_done(weft_request *req)
 {
+    if (req->capture) {
+        weft__captured_done(req);
+        return;
+    }
     if (req->device->match.in.state == WEFT__HALF_MET) req->recv_result.bytes = req->recv_result.offered;
     weft__device_settles(req->device);
     weft__pair_settle(req, req->device->match.outcome);

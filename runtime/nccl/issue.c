@@ -430,7 +430,7 @@ static bool record(weft__comm *comm, weft__event *end)
 
 /* ---- by the caller ---- */
 
-/* Messages are between two, and go when they have met. */
+/* Messages are between two, and go when they have met, but for those that a graph records. */
 static bool has_message(const weft_backend_work *work)
 {
     while (work && work->op.kind < WEFT_BACKEND_ISEND) work = work->next;
@@ -443,8 +443,7 @@ bool weft__issue_enter(weft_backend *backend, weft_backend_work *first)
     weft__comm *comm = first->comm;
     weft__event *end;
     bool one;
-    if (WEFT__UNLIKELY(weft__graph_of(first, &one) != NULL))
-        return one && !has_message(first) && enter_capture(comm, first);
+    if (WEFT__UNLIKELY(weft__graph_of(first, &one) != NULL)) return one && enter_capture(comm, first);
     if (weft__comm_doomed(comm) || has_message(first) || !weft__known_has(comm->known, first)) return false;
     end = weft__event_take_spare(nccl);
     if (!end) return false;
