@@ -63,7 +63,8 @@ static void context_fill(weft_context *ctx, const weft_config *config)
     weft__ticker_open(&ctx->ticker);
     weft__list_init(&ctx->pending);
     weft__list_init(&ctx->late_rounds);
-    ctx->late_fan_out = WEFT__LATE_FAN_OUT;
+    ctx->fan_out = WEFT__FAN_OUT;
+    ctx->told_at_once = WEFT__TOLD_AT_ONCE;
     weft__list_init(&ctx->to_tell);
     for (int i = 0; i < WEFT__EXECUTOR_KINDS; i++) weft__list_init(&ctx->at_work[i]);
     weft__list_init(&ctx->meshes);

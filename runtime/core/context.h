@@ -32,8 +32,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define WEFT__HOST_BYTES   64
-#define WEFT__LATE_FAN_OUT 16  /* hosts below each one in the tree of who is late (fault/late_hosts.h) */
+#define WEFT__HOST_BYTES 64
+#define WEFT__FAN_OUT    16 /* hosts below each one in the tree of a group's hosts (fault/host_tree.h) */
+/* Hosts of a group up to which one rank tells all others of a break (fault/telling.h). */
+#define WEFT__TOLD_AT_ONCE 32
 #define WEFT__GROUP_LISTS  256 /* among which groups are spread by their ids */
 
 /* Whether a rank is gone, and how that is known; gone_to (peer.c) alone changes it:
@@ -274,9 +276,9 @@ struct weft_context {
     /* the watchdog */
     weft__watchdog_wire *wire; /* watchdog thread */
     weft__mpsc notices;        /* to be sent by it */
-    weft__list to_tell;        /* engine: broken groups of which other hosts are told later */
+    weft__list to_tell;        /* engine: broken groups that others are still told of (fault/telling.h) */
     weft__list late_rounds;    /* engine: groups that are being asked who is late (fault/late.h) */
-    int late_fan_out;          /* WEFT__LATE_FAN_OUT, but in tests of trees of few ranks */
+    int fan_out, told_at_once; /* WEFT__FAN_OUT, WEFT__TOLD_AT_ONCE, but in tests of trees of few ranks */
     _Atomic int64_t check_ns;  /* when it must check this context next */
     bool guarded;
     uint64_t watched_passes; /* watchdog thread: how often it has checked this context */

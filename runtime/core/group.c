@@ -160,7 +160,8 @@ static void group_free(weft_group *group)
     for (int i = 0; i < group->size; i++) free(group->reports[i].messages);
     free(group->reports);
     weft__seats_free(group->seats);
-    weft__seats_free(group->late.hosts);
+    weft__seats_free(group->host_tree);
+    free(group->telling.hosts);
     free(group->options);
     free(group);
 }

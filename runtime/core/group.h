@@ -39,9 +39,10 @@ typedef struct weft__report {
     uint32_t more;                 /* late.c: late members that it told of without naming them */
     uint8_t asked; /* late.c: how many of its host have been asked in this round, it included */
     bool wants,
-        wants_below; /* late.c: it has asked, of the whole group or of hosts below, and is to be answered */
-    bool unnamed;    /* late.c: it may be one of those that were not named */
-    char *messages;  /* what it said of its pending messages when that was asked; NULL: of none */
+        wants_below;   /* late.c: it has asked, of the whole group or of hosts below, and is to be answered */
+    bool unnamed;      /* late.c: it may be one of those that were not named */
+    bool wants_passed; /* telling.c: it has told of a break, and is answered when that was passed on */
+    char *messages;    /* what it said of its pending messages when that was asked; NULL: of none */
 } weft__report;
 
 /* Finding out who is late (fault/late.h). */
@@ -57,14 +58,25 @@ typedef struct weft__late_round {
 } weft__late_round;
 typedef struct weft__late {
     weft__late_round up, down;
-    weft__list link;    /* ctx->late_rounds, unless both are CLOSED */
-    weft__seats *hosts; /* members in the order of hosts (fault/late_hosts.h); NULL: nobody has asked yet */
-    uint32_t total;     /* late members of the whole group, when that was last told or collected */
-    int above;          /* up, ASKED: who is asked; */
-    int silent_above;   /* hosts that were asked in this round, and said nothing; */
-    int64_t above_ns;   /* when the one that is asked was last heard */
-    int64_t still_ns;   /* who waits for this rank is told then that it waits too */
+    weft__list link;  /* ctx->late_rounds, unless both are CLOSED */
+    uint32_t total;   /* late members of the whole group, when that was last told or collected */
+    int above;        /* up, ASKED: who is asked; */
+    int silent_above; /* hosts that were asked in this round, and said nothing; */
+    int64_t above_ns; /* when the one that is asked was last heard */
+    int64_t still_ns; /* who waits for this rank is told then that it waits too */
 } weft__late;
+
+/* Telling the other members that it is broken (fault/telling.h). */
+typedef struct weft__told_hosts weft__told_hosts;
+typedef struct weft__telling {
+    weft__list link;         /* ctx->to_tell while it is put off, or an answer is awaited */
+    weft__told_hosts *hosts; /* along the tree; NULL: nothing has been told that way */
+    int awaited;             /* of them, whose words are */
+    int64_t put_off_ns;      /* other hosts are told then, unless they are by others; 0: it is not put off */
+    int owed;                /* reports that say wants_passed */
+    int64_t still_ns;        /* they are told then that this rank waits too */
+    bool all;                /* members of other hosts have been told by this rank's watchdog, each */
+} weft__telling;
 
 /* Whether a group has slots in shared memory. */
 typedef enum weft__shm_coll_state {
@@ -133,10 +145,8 @@ struct weft_group {
     weft_status cause;      /* BROKEN, FAILED: why; written before state */
     int culprit;            /* BROKEN: world rank that is gone, or -1 */
     uint64_t broken_number; /* BROKEN: of the collective that failed; 0: none in particular */
-    bool told;       /* BROKEN: members of other hosts have been told by this rank's watchdog; engine */
-    bool repeated;   /* BROKEN: told once more before the goodbye; engine */
-    int64_t tell_ns; /* BROKEN: other hosts are told then, unless one of them is heard first; 0: no; engine */
-    weft__list to_tell; /* ctx->to_tell while tell_ns is set; engine */
+    bool repeated;          /* BROKEN: told once more before the goodbye; engine */
+    weft__telling telling;  /* BROKEN: engine */
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
     uint8_t modules; /* a bit for each kind of memory for which all members have the same module */
@@ -159,9 +169,10 @@ struct weft_group {
     uint32_t known[WEFT__KNOWN];          /* engine: hashes of broadcasts begun before, never 0 */
     weft__report *reports;                /* engine */
     weft__late late;                      /* engine */
-    int64_t quiet_until_ns;               /* engine: no warning about its collectives before (warn.c) */
-    weft__signing *signing;               /* engine: what is compared afterwards; NULL: nothing yet */
-    weft__course *course;          /* engine: what began when, where others are told; NULL: they are not */
+    weft__seats *host_tree; /* engine: members in the order of hosts (fault/host_tree.h), when needed */
+    int64_t quiet_until_ns; /* engine: no warning about its collectives before (warn.c) */
+    weft__signing *signing; /* engine: what is compared afterwards; NULL: nothing yet */
+    weft__course *course;   /* engine: what began when, where others are told; NULL: they are not */
     weft__deferred_agree deferred; /* engine: that may come after their operation */
     struct weft__plan *plans;      /* engine */
     int plan_count;

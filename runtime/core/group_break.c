@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TELL_PERIOD_NS (150 * WEFT__MS)
-
 weft__notice weft__break_notice(const weft_group *group)
 {
     weft__notice notice = {.kind = WEFT__NOTICE_BROKEN,
@@ -28,104 +26,6 @@ weft__notice weft__break_notice(const weft_group *group)
         snprintf(notice.fate, sizeof notice.fate, "%.150s", m->why);
     }
     return notice;
-}
-
-/* By what it shows on the board: it needs not be told. */
-static bool is_broken_at(const weft_group *group, int member)
-{
-    weft__row row;
-    return weft__group_shown(group, member, &row) && atomic_load(&row.broken);
-}
-
-static bool is_beside(const weft_context *ctx, int rank, int other)
-{
-    return ctx->peers[rank].first_on_host == ctx->peers[other].first_on_host;
-}
-
-/* Whom this rank does not reach it cannot tell either: of the members that reach both one is asked to pass it on, that which
- * has heard the culprit's host if it is one of them.  -1: it is no such break, or there is none. */
-static int passer_of(const weft_group *group)
-{
-    const weft_context *ctx = group->ctx;
-    int passer = -1;
-    if (group->culprit < 0 || atomic_load(&ctx->peers[group->culprit].gone) != WEFT__UNREACHABLE) return -1;
-    for (int i = 0; i < group->size; i++) {
-        const int rank = group->world[i];
-        if (atomic_load(&ctx->peers[rank].gone) != WEFT__LIVES || is_beside(ctx, rank, group->culprit) ||
-            is_beside(ctx, rank, ctx->rank))
-            continue;
-        if (passer < 0 || rank == ctx->peers[group->culprit].heard_by) passer = rank;
-    }
-    return passer;
-}
-
-/* On this host over the data plane, which needs no connection there and is driven whatever the other does. */
-static void tell_members(weft_group *group, bool elsewhere)
-{
-    weft_context *ctx = group->ctx;
-    weft__notice notice = weft__break_notice(group);
-    const int passer = passer_of(group);
-    group->told = group->told || elsewhere;
-    for (int i = 0; i < group->size; i++) {
-        int rank = group->world[i];
-        if (i == group->rank || weft__is_gone(&ctx->peers[rank]) || is_broken_at(group, i)) continue;
-        if (elsewhere != (ctx->peers[rank].local < 0)) continue;
-        notice.knows = rank == passer ? 1 : 0;
-        if (ctx->peers[rank].local < 0 ||
-            weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_BROKEN, &notice, sizeof notice) != WEFT_OK)
-            weft__alarm_tell(ctx, rank, &notice);
-    }
-}
-
-/* A time that is up is up for all who wait, at once: each of them telling every other host would be as many
- * words as there are pairs.  So the lowest of them tells at once; the others, one more class of as many as
- * tell before it in each period, only if nothing has been heard by then.  That one may be stopped; if it has
- * died in the middle, that breaks the group everywhere. */
-static int64_t tells_after_ns(const weft_group *group, const weft__verdict *v)
-{
-    int before = 0, periods = 0;
-    if (v->cause != WEFT_ERR_TIMEOUT || v->number == 0 || v->number == WEFT__AFTER_ALL) return 0;
-    for (int i = 0; i < group->rank; i++)
-        before +=
-            group->reports[i].submitted >= v->number && !weft__is_gone(&group->ctx->peers[group->world[i]]);
-    for (; before; before /= 2) periods++;
-    return periods * TELL_PERIOD_NS;
-}
-
-static void tell_later(weft_group *group, int64_t after_ns)
-{
-    weft_context *ctx = group->ctx;
-    weft__group_ref(group);
-    group->tell_ns = weft__now_ns() + after_ns;
-    weft__list_init(&group->to_tell);
-    weft__list_append(&ctx->to_tell, &group->to_tell);
-    weft__alarm_check(ctx, group->tell_ns);
-}
-
-void weft__group_heard(weft_group *group)
-{
-    WEFT__ASSERT(weft__holds_engine(group->ctx));
-    if (!group->tell_ns) return;
-    group->tell_ns = 0;
-    weft__list_remove(&group->to_tell);
-    weft__group_unref(group);
-}
-
-void weft__group_tell(weft_group *group)
-{
-    if (!group->tell_ns) return;
-    tell_members(group, true);
-    weft__group_heard(group);
-}
-
-static void tell_all(weft_group *group, const weft__verdict *v)
-{
-    int64_t after_ns = tells_after_ns(group, v);
-    tell_members(group, false);
-    if (after_ns)
-        tell_later(group, after_ns);
-    else
-        tell_members(group, true);
 }
 
 /* A message on device memory, but for one that has met its other side on a communicator of the two. */
@@ -234,7 +134,10 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     weft__group_to(group, WEFT__BROKEN);
     if (first) weft__alarm_dump_now(group->ctx);
     group->repeated = group->ctx->aborting; /* the goodbye says it, and who */
-    if (tell && group->size > 1) tell_all(group, v);
+    WEFT__EACH_PROTOCOL(group->ctx, p)
+    {
+        if (tell && group->size > 1 && p->tell_broken) p->tell_broken(group);
+    }
     WEFT__EACH_PROTOCOL(group->ctx, p)
     {
         if (p->group_broken) p->group_broken(group);

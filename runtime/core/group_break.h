@@ -19,10 +19,6 @@ typedef struct weft__verdict {
  * tell: let the other members know. */
 void weft__group_break(weft_group *group, const weft__verdict *verdict, bool tell) WEFT__COLD;
 bool weft__group_is_aborted(const weft_group *group); /* that is how it broke */
-/* Tells members of other hosts of this broken group now, if that was put off (group->tell_ns). */
-void weft__group_tell(weft_group *group) WEFT__COLD;
-void weft__group_heard(
-    weft_group *group); /* somebody has told of it, and tells all others: that is done with */
 /* A member has died: breaks every group that it is in. */
 void weft__groups_lose(weft_context *ctx, int rank) WEFT__COLD;
 /* What a broken group's verdict means for one of its requests: final status and sentence. */

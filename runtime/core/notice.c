@@ -36,6 +36,9 @@ static weft_status check_broken(const weft_context *ctx, const weft__notice *n)
     if (!weft__is_failure(n->subject))
         return weft__fail(WEFT_ERR_PEER, "a group broken by status %" PRId32 ", which is no failure",
                           n->subject);
+    if (n->operation > WEFT__BREAK_CANNOT)
+        return weft__fail(WEFT_ERR_PEER, "a group broken, told by word %" PRIu32 ": expected 0 to %d",
+                          n->operation, WEFT__BREAK_CANNOT);
     if (n->culprit != -1 && !is_rank(ctx, n->culprit))
         return weft__fail(WEFT_ERR_PEER, "a group broken by rank %" PRId32 ": expected -1 to %d", n->culprit,
                           ctx->world_size - 1);

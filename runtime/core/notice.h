@@ -35,6 +35,16 @@ typedef enum weft__late_knows {
     WEFT__LATE_STILL      /* nothing yet: it waits for others */
 } weft__late_knows;
 
+/* What a BROKEN asks for, or answers (fault/telling.h). */
+typedef enum weft__break_word {
+    WEFT__BREAK_TOLD,   /* nothing: the receiver, or who is on its host too, tells nobody on account of it */
+    WEFT__BREAK_COVERS, /* likewise, to a rank of this host: the sender tells the other hosts, or has */
+    WEFT__BREAK_PASS,   /* the receiver is to pass it on, and to answer */
+    WEFT__BREAK_PASSED, /* the answer: all on its side have been told */
+    WEFT__BREAK_STILL,  /* no answer yet: it waits for others */
+    WEFT__BREAK_CANNOT  /* the answer: the group is not there */
+} weft__break_word;
+
 typedef struct weft__notice {
     uint32_t kind;
     int32_t
@@ -48,7 +58,7 @@ typedef struct weft__notice {
     int64_t
         ago_ns; /* HERE, of the whole group: so long ago what it tells was found out; IS_HEARD, WHO of hosts below: the
                    answer is waited for so long; WHO of the whole group: so old may be what is told */
-    uint32_t operation; /* HERE: its kind */
+    uint32_t operation; /* HERE: its kind; BROKEN: weft__break_word */
     uint32_t
         knows; /* HERE: the group exists here, with a scope a weft__late_knows; HEARD: 1, it is; GONE: 1, the receiver is to tell all
                            others, as the sender may not reach them, or that it has left is told by

@@ -76,6 +76,7 @@ struct weft__protocol {
     /* The life of a group: ready; broken, before its operations fail; retired, as nobody can use it any more
      * (its memory stays while `keeps_group` says so); gone, before its memory is freed. */
     void (*group_ready)(weft_group *group);
+    void (*tell_broken)(weft_group *group); /* it has just been, and not as told: others are to know */
     void (*group_broken)(weft_group *group);
     void (*group_retired)(weft_group *group);
     bool (*keeps_group)(const weft_group *group);

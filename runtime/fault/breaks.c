@@ -1,5 +1,5 @@
-/* breaks.c - what ranks tell each other of broken groups: when one breaks, by the watchdogs; and once more
- * before a goodbye, on the channel that the goodbye takes.
+/* breaks.c - what ranks tell each other of broken groups: when one breaks, as telling.h says; and once more before a
+ * goodbye, on the channel that the goodbye takes.
  *
  * A goodbye goes over the data plane where two ranks have talked to each other, else by the watchdogs.  Each of these
  * keeps its order, neither waits for the other; and what a third rank tells of a break comes on yet another
@@ -13,6 +13,7 @@
 #include "group_break.h"
 #include "peer.h"
 #include "protocol.h"
+#include "telling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static void repeat_group(weft_group *group)
 {
     weft__notice notice = weft__break_notice(group);
     group->repeated = true;
-    repeat_to(group->ctx, &notice, group->told, group->world, group->size);
+    repeat_to(group->ctx, &notice, group->telling.all, group->world, group->size);
 }
 
 /* Takes it out. */
@@ -96,7 +97,7 @@ static void remember(weft_group *group)
         return;
     }
     past->notice = weft__break_notice(group);
-    past->told = group->told;
+    past->told = group->telling.all;
     past->size = group->size;
     memcpy(past->world, group->world, (size_t)group->size * sizeof *past->world);
     past->next = past_of(ctx)->newest;
@@ -109,7 +110,7 @@ void weft__breaks_repeat(weft_context *ctx)
 {
     weft_group *group;
     WEFT__ASSERT(weft__holds_engine(ctx));
-    (void)weft__breaks_check(ctx, WEFT__NEVER); /* what was put off is told now */
+    (void)weft__telling_check(ctx, WEFT__NEVER); /* what was put off is told now */
     while (past_of(ctx)->newest) repeat_past(ctx, &past_of(ctx)->newest);
     while ((group = next_to_repeat(ctx)) != NULL) {
         repeat_group(group);
@@ -118,21 +119,6 @@ void weft__breaks_repeat(weft_context *ctx)
 }
 
 /* ---- what is told ---- */
-
-int64_t weft__breaks_check(weft_context *ctx, int64_t now_ns)
-{
-    int64_t next = WEFT__NEVER;
-    WEFT__LIST_EACH(&ctx->to_tell, at)
-    {
-        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, to_tell);
-        if (now_ns < group->tell_ns) {
-            if (group->tell_ns < next) next = group->tell_ns;
-            continue;
-        }
-        weft__group_tell(group);
-    }
-    return next;
-}
 
 static void break_as_told(weft_group *group, const weft__notice *notice)
 {
@@ -159,7 +145,7 @@ static void act_on_end(weft_context *ctx, const weft__notice *notice, int peer)
 }
 
 /* Its culprit, and who is on that one's host, cannot be told by who does not reach them: this rank is asked to. */
-static void pass_on(const weft_group *group, const weft__notice *notice)
+static void pass_to_culprit(const weft_group *group, const weft__notice *notice)
 {
     weft_context *ctx = group->ctx;
     weft__notice passed = *notice;
@@ -173,14 +159,19 @@ static void pass_on(const weft_group *group, const weft__notice *notice)
 static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
+    if (weft__telling_answered(group, peer, notice)) {
+        if (group) weft__group_unref(group);
+        return;
+    }
     if (notice->culprit >= 0 && notice->gone > WEFT__UNREACHABLE) act_on_end(ctx, notice, peer);
     if (group) {
-        if (notice->gone == WEFT__UNREACHABLE && notice->knows) pass_on(group, notice);
+        if (notice->gone == WEFT__UNREACHABLE && notice->knows) pass_to_culprit(group, notice);
         break_as_told(group, notice);
-        if (ctx->peers[peer].local < 0) weft__group_heard(group);
+        weft__telling_heard(group, peer, notice);
         weft__group_unref(group);
     } else {
         weft__early_keep(ctx, notice->group, WEFT__MESSAGE_BROKEN, peer, notice, sizeof *notice);
+        weft__telling_refuse(ctx, peer, notice);
     }
 }
 
@@ -269,5 +260,6 @@ const weft__protocol weft__breaks_protocol = {.name = "breaks",
                                               .close = close_breaks,
                                               .message = breaks_message,
                                               .notice = breaks_notice,
+                                              .tell_broken = weft__telling_begin,
                                               .group_ready = breaks_group_ready,
                                               .group_retired = remember};

@@ -7,8 +7,5 @@
 /* Before a goodbye: tells the members of all groups that have broken here.  Engine held. */
 void weft__breaks_repeat(weft_context *ctx);
 
-/* Tells of broken groups where that was put off.  Returns when to check again.  Engine held. */
-int64_t weft__breaks_check(weft_context *ctx, int64_t now_ns);
-
 extern const weft__protocol weft__breaks_protocol;
 #endif

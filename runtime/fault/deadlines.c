@@ -2,7 +2,6 @@
  * has passed its own ends. */
 #include "deadlines.h"
 #include "accused.h"
-#include "breaks.h"
 #include "dumping.h"
 #include "engine.h"
 #include "executor.h"
@@ -13,6 +12,7 @@
 #include "peer.h"
 #include "protocol.h"
 #include "straggler.h"
+#include "telling.h"
 #include "warn.h"
 
 #define ANSWER_NS       (600 * WEFT__MS) /* for answers, since they were first asked for: a busy host is slow */
@@ -88,7 +88,7 @@ void weft__deadlines_check(weft_context *ctx)
     if (asked < next) next = asked;
     int64_t agreed = weft__membership_check(ctx, now);
     if (agreed < next) next = agreed;
-    int64_t told = weft__breaks_check(ctx, now);
+    int64_t told = weft__telling_check(ctx, now);
     if (told < next) next = told;
     WEFT__EACH_PROTOCOL(ctx, p)
     {

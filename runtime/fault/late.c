@@ -2,7 +2,7 @@
 #include "late.h"
 #include "alarm.h"
 #include "engine.h"
-#include "late_hosts.h"
+#include "host_tree.h"
 #include "late_rows.h"
 #include "peer.h"
 
@@ -72,7 +72,7 @@ static bool is_passed_over(const weft_group *group, int member, int64_t now)
 /* The lowest member of a host that can be asked; -1: none is left.  Every rank takes itself for one. */
 static int speaker_of(const weft_group *group, int host, int64_t now)
 {
-    const weft__seats *hosts = group->late.hosts;
+    const weft__seats *hosts = group->host_tree;
     for (int seat = hosts->first[host]; seat < hosts->first[host + 1]; seat++)
         if (!is_passed_over(group, hosts->rank_at[seat], now)) return hosts->rank_at[seat];
     return -1;
@@ -81,7 +81,7 @@ static int speaker_of(const weft_group *group, int host, int64_t now)
 /* Members of it that have been silent lately. */
 static int silent_on(const weft_group *group, int host, int64_t now)
 {
-    const weft__seats *hosts = group->late.hosts;
+    const weft__seats *hosts = group->host_tree;
     int silent = 0;
     for (int seat = hosts->first[host]; seat < hosts->first[host + 1]; seat++)
         silent += now < group->reports[hosts->rank_at[seat]].passed_until_ns;
@@ -90,7 +90,7 @@ static int silent_on(const weft_group *group, int host, int64_t now)
 
 static int own_host(const weft_group *group)
 {
-    return weft__late_host(group, group->rank);
+    return weft__host_of(group, group->rank);
 }
 
 /* Who of that host is asked of the whole group; -1: nobody. */
@@ -107,7 +107,7 @@ static int above(const weft_group *group, int64_t now)
     int own = own_host(group), speaker = above_on(group, own, now);
     if (speaker != group->rank) return speaker;
     for (int h = own; h > 0;) {
-        h = weft__late_parent(group, h);
+        h = weft__host_above(group, h);
         if ((speaker = above_on(group, h, now)) >= 0) return speaker;
     }
     for (int h = 0; h < own; h++)
@@ -151,8 +151,8 @@ static void ask_host(weft_group *group, int host, int64_t now)
 
 static void ask_children(weft_group *group, int host, int64_t now)
 {
-    int child = weft__late_first_child(group, host);
-    for (int i = 0; i < group->ctx->late_fan_out && child + i < group->late.hosts->hosts; i++)
+    int child = weft__host_below(group, host);
+    for (int i = 0; i < group->ctx->fan_out && child + i < group->host_tree->hosts; i++)
         ask_host(group, child + i, now);
 }
 
@@ -304,7 +304,7 @@ int64_t weft__late_ask(weft_group *group, uint64_t number, int64_t stale_ns)
     const weft__late_round *up = &group->late.up;
     int64_t now = weft__now_ns();
     WEFT__ASSERT(weft__holds_engine(group->ctx));
-    if (!weft__late_has_hosts(group)) return now;
+    if (!weft__host_tree_made(group)) return now;
     if (!will_do_for(up, number, stale_of(stale_ns))) open_up(group, number, stale_of(stale_ns), now);
     return up->state == WEFT__LATE_ASKED ? now : up->began_ns;
 }
@@ -326,7 +326,7 @@ void weft__late_forget(weft_group *group)
 static void pass_over(weft_group *group, int member, int64_t now)
 {
     weft__report *r = &group->reports[member];
-    int host = weft__late_host(group, member), next;
+    int host = weft__host_of(group, member), next;
     r->awaited_ns = 0;
     r->passed_until_ns = now + PASSED_NS;
     if (r->awaited_scope == WEFT__LATE_BELOW) ask_children(group, host, now);
@@ -342,7 +342,7 @@ static void pass_over_above(weft_group *group, bool silent, int64_t now)
     weft__late *late = &group->late;
     if (late->silent_above == ABOVE_MOST) return;
     group->reports[late->above].passed_until_ns = now + PASSED_NS;
-    if (silent && above_on(group, weft__late_host(group, late->above), now) < 0) late->silent_above++;
+    if (silent && above_on(group, weft__host_of(group, late->above), now) < 0) late->silent_above++;
     if (late->silent_above == ABOVE_MOST) return; /* where all seem silent it is the machine that is busy */
     go_up(group, now);
 }
@@ -495,7 +495,7 @@ static void take_answer(weft_group *group, int member, const weft__notice *told)
 
 void weft__late_take(weft_context *ctx, weft_group *group, int from, const weft__notice *told)
 {
-    int member = group && weft__late_has_hosts(group) ? weft__group_member(group, from) : -1;
+    int member = group && weft__host_tree_made(group) ? weft__group_member(group, from) : -1;
     if (member < 0) {
         weft__notice here = {.kind = WEFT__NOTICE_HERE, .subject = told->subject, .group = told->group};
         if (told->kind == WEFT__NOTICE_WHO) weft__late_tell(ctx, from, &here);

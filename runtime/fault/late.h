@@ -1,7 +1,7 @@
 /* late.h - how far the members of a group are, found out in few words of each.
  *
  * Ranks of one host read each other's boards.  The hosts of a group are a tree that all members know
- * (late_hosts.h): 16 below each.  What is asked and answered goes along it, by the speaker of each host, which is its
+ * (host_tree.h): 16 below each.  What is asked and answered goes along it, by the speaker of each host, which is its
  * lowest living member; who asks and is none asks that one first.
  *
  *     WHO of the WHOLE goes up to the root, HERE comes down again the same way

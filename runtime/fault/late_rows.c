@@ -2,7 +2,7 @@
 #include "late_rows.h"
 #include "alarm.h"
 #include "engine.h"
-#include "late_hosts.h"
+#include "host_tree.h"
 #include "protocol.h"
 
 #define LATELY_NS (1000 * WEFT__MS) /* an answer by word, where the board has no room, holds so long */
@@ -56,7 +56,7 @@ bool weft__late_is_in(const weft_group *group, weft__late_scope scope, int speak
     case WEFT__LATE_MEMBER: return member == speaker;
     case WEFT__LATE_HOST: return same_host(group, speaker, member);
     case WEFT__LATE_BELOW:
-        return weft__late_is_below(group, weft__late_host(group, member), weft__late_host(group, speaker));
+        return weft__host_is_below(group, weft__host_of(group, member), weft__host_of(group, speaker));
     case WEFT__LATE_WHOLE: break;
     }
     return true;

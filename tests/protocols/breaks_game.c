@@ -1,7 +1,12 @@
-/* breaks_game.c - groups that break: somebody aborts one, or a member dies, before or after others have it.
+/* breaks_game.c - groups that break: somebody aborts one, time is up for one, or a member dies, before or after others have
+ * it; and some are stopped meanwhile.
  *
- * What must hold: a group that is broken at one living member is at all that have it; it is broken wherever a
- * member has died; who is named as the culprit is dead; nothing that was told of a group outlives it. */
+ * Up to three ranks are on one host, as far as the tree of hosts goes (runtime/fault/telling.h), which has 2 to 4 below
+ * each, and is used from few hosts on, so that it is high.
+ *
+ * What must hold: a group that is broken at one living member is at all that have it, and where words have the time that they
+ * need that is so in time at all that are not stopped, whoever is; it is broken wherever a member has died; who is named as the
+ * culprit is dead; nothing that was told of a group outlives it. */
 #include "chance.h"
 #include "executors.h"
 #include "games.h"
@@ -11,20 +16,39 @@
 
 #include <string.h>
 
-enum { GROUPS_MOST = 4 };
+enum {
+    GROUPS_MOST = 4,
+    STOPPED_MOST = 3,
+    TIME_MS = 300,
+    TOLD_MS = TIME_MS + 2000, /* as all of the library's own tests have it */
+    STOPPED_MS = 3 * TOLD_MS
+};
 
 static int members[GROUPS_MOST][WIRES_RANKS_MAX], sizes[GROUPS_MOST], group_count;
 static weft_group *at[GROUPS_MOST][WIRES_RANKS_MAX];
 static bool had[GROUPS_MOST][WIRES_RANKS_MAX];
-static bool aborted[GROUPS_MOST]; /* at a rank that lived */
+static bool ended[GROUPS_MOST]; /* it was aborted, or time may be up for it */
+static int aborts[GROUPS_MOST]; /* who did first; -1: nobody */
+static int to_stop;
 
 static void draw_group(int g)
 {
     sizes[g] = 2 + chance_below(world.ranks - 1);
-    aborted[g] = false;
+    ended[g] = false;
+    aborts[g] = -1;
     for (int i = 0; i < world.ranks; i++) members[g][i] = i;
     chance_shuffle(members[g], world.ranks);
     for (int i = 0; i < world.ranks; i++) at[g][i] = NULL, had[g][i] = false;
+}
+
+static void draw_tree(void)
+{
+    int fan_out = 2 + chance_below(3), at_once = chance_below(5), beside = 1 + chance_below(3);
+    for (int rank = 0; rank < world.ranks && !world.one_host; rank++) {
+        world_rank(rank)->fan_out = fan_out;
+        world_rank(rank)->told_at_once = at_once;
+        for (int i = 0; i < world.ranks; i++) world_rank(rank)->peers[i].host_lead = i / beside * beside;
+    }
 }
 
 static bool is_member(int g, int rank)
@@ -41,20 +65,52 @@ static void make_ready(int g, int rank)
     at[g][rank] = world_group(rank, world_group_id(g), members[g], sizes[g]);
 }
 
+static void break_it(int g, int rank)
+{
+    TRACE("rank %d aborts group %d", rank, g);
+    if (aborts[g] < 0 && atomic_load(&at[g][rank]->state) == WEFT__READY) aborts[g] = rank;
+    ended[g] = true;
+    weft_group_abort(at[g][rank], "as the game has it");
+}
+
+/* Which others may begin too, or not. */
+static void begin(int g, int rank)
+{
+    const weft_call call = {.timeout_ms = TIME_MS};
+    weft_request *req;
+    TRACE("rank %d begins a barrier of group %d", rank, g);
+    ended[g] = true;
+    if (weft_barrier(at[g][rank], &call, &req) == WEFT_OK) weft_release(req);
+}
+
 static void act(void)
 {
     int g = chance_below(group_count), rank = world_some_rank();
-    if (!is_member(g, rank)) return;
-    if (!had[g][rank]) {
+    if (world_is_away(rank)) return;
+    if (to_stop && chance_one_in(8)) {
+        to_stop--;
+        world_away(rank, STOPPED_MS * WEFT__MS);
+    } else if (!is_member(g, rank)) {
+        return;
+    } else if (!had[g][rank]) {
         make_ready(g, rank);
     } else if (at[g][rank] && chance_one_in(12)) {
-        TRACE("rank %d aborts group %d", rank, g);
-        aborted[g] = true;
-        weft_group_abort(at[g][rank], "as the game has it");
+        break_it(g, rank);
+    } else if (at[g][rank] && !world.one_host && chance_one_in(24)) {
+        begin(g, rank);
     } else if (at[g][rank] && chance_one_in(12)) {
         TRACE("rank %d lets go of group %d", rank, g);
         weft_group_free(at[g][rank]);
         at[g][rank] = NULL;
+    }
+}
+
+/* Who dies amid telling, or is stopped, tells no more: that is heard as the death is, or when it goes on. */
+static void check_told(void)
+{
+    for (int g = 0; g < group_count && !world.hasty; g++) {
+        bool is_sure = aborts[g] < 0 ? !world_deaths() : world_lives(aborts[g]) && !world_is_away(aborts[g]);
+        if (is_sure) world_check_told(at[g], world.ranks, "a group");
     }
 }
 
@@ -71,6 +127,10 @@ static void run(void)
     for (int g = 0; g < group_count; g++)
         for (int rank = 0; rank < world.ranks; rank++)
             if (is_member(g, rank) && !had[g][rank] && world_lives(rank)) make_ready(g, rank);
+    world_settle_for(TOLD_MS * WEFT__MS);
+    check_told();
+    world_settle();
+    world_sleep(STOPPED_MS * WEFT__MS); /* and all go on */
     world_settle();
 }
 
@@ -81,7 +141,7 @@ static void check(void)
         for (int rank = 0; rank < world.ranks; rank++) {
             const weft_group *group = at[g][rank];
             if (!group || !world_lives(rank) || atomic_load(&group->state) != WEFT__BROKEN) continue;
-            if (!aborted[g] && group->culprit < 0)
+            if (!ended[g] && group->culprit < 0)
                 trace_blame("group %d is broken at rank %d, and nobody broke it: %s", g, rank, group->why);
         }
     }
@@ -99,7 +159,9 @@ void play_breaks(void)
     world_open(WIRES_RANKS_MAX, chance_one_in(2), weft__executors);
     group_count = 1 + chance_below(GROUPS_MOST);
     for (int g = 0; g < group_count; g++) draw_group(g);
-    world_plan_deaths(3);
+    draw_tree();
+    to_stop = chance_one_in(3) ? 1 + chance_below(STOPPED_MOST) : 0;
+    if (chance_one_in(2)) world_plan_deaths(3);
     run();
     check();
     world_close();

@@ -89,7 +89,8 @@ static void draw_late(void)
         members[i] = i;
         barriers[i] = NULL;
         stopped[i] = false;
-        world_rank(i)->late_fan_out = fan_out;
+        world_rank(i)->fan_out = fan_out;
+        world_rank(i)->told_at_once = fan_out;
         if (way.twice) world_rank(i)->warn_after_ns = WARN_MS * WEFT__MS;
     }
     chance_shuffle(members, world.ranks);

@@ -7,7 +7,7 @@
  * tests/unit/test_relay.c.
  *
  * The bounds hold for every size alike: what a rank has to do does not grow, but that one tells all the others
- * of a group, a break, a death or the end; and before goodbyes each rank has words for the 2 log2 P
+ * of a group, a death or the end, and of a break up to some hosts; and before goodbyes each rank has words for the 2 log2 P
  * that it has exchanged data with.  COUNTS_TABLE=1 shows what was counted. */
 #include "alarm.h"
 #include "chance.h"
@@ -90,7 +90,7 @@ weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer,
 
 /* ---- what ranks do ---- */
 
-enum { LATE_MS = 5000 };
+enum { LATE_MS = 5000, STOPPED_TOLD_MS = 500 };
 
 static weft_group *worlds[WIRES_RANKS_MAX], *made[WIRES_RANKS_MAX], *shrunk[WIRES_RANKS_MAX];
 static weft_request *reqs[WIRES_RANKS_MAX];
@@ -251,9 +251,18 @@ static int log2_of(int n)
  * below, and answers all of them: 4 words for each edge of the tree, the one above a rank and up to 16 below. */
 static void check_late(int ranks)
 {
-    int below = ranks - 1 < WEFT__LATE_FAN_OUT ? ranks - 1 : WEFT__LATE_FAN_OUT;
+    int below = ranks - 1 < WEFT__FAN_OUT ? ranks - 1 : WEFT__FAN_OUT;
     check(LATE, FIRST_WORDS, 1, below);
     check(LATE, MESSAGES, 8, 2 * 2 * (below + 1));
+}
+
+/* In few hosts one tells all.  In more a word goes over each edge of the tree, and is answered, on connections that were made
+ * as it was asked who is late: in both directions, where time is up for all at once. */
+static void check_break(phase p, int ranks, int begin)
+{
+    bool few = ranks <= WEFT__TOLD_AT_ONCE;
+    check(p, FIRST_WORDS, 1, few ? ranks - 1 : 0);
+    check(p, MESSAGES, few ? 1 : 2 * begin, few ? ranks - 1 : begin * (1 + WEFT__FAN_OUT));
 }
 
 static void in_order(int ranks)
@@ -268,10 +277,8 @@ static void in_order(int ranks)
     check(NEW_GROUP, FIRST_WORDS, 1, 1);
     check(NEW_GROUP, MESSAGES, 2, ranks + 1);
     check_late(ranks);
-    check(TIME_UP, FIRST_WORDS, 1, ranks);
-    check(TIME_UP, MESSAGES, 1, ranks);
-    check(BREAK, FIRST_WORDS, 1, ranks);
-    check(BREAK, MESSAGES, 1, ranks);
+    check_break(TIME_UP, ranks, 2);
+    check_break(BREAK, ranks, 1);
     check(FINALIZE, FIRST_WORDS, log2_of(ranks), 2 * log2_of(ranks));
     check(FINALIZE, MESSAGES, 4 * log2_of(ranks), 2 * ranks + log2_of(ranks));
 }
@@ -292,12 +299,42 @@ static void with_a_death(int ranks)
     check(FINALIZE, MESSAGES, 6, ranks + log2_of(ranks));
 }
 
+/* The host between the root and some hundred others says nothing.  The root alone goes past it, and has for that a word
+ * for each host below it, which answers; whoever waits for the root is told that it still waits.  If the root stops while it
+ * waits, who told it goes past both. */
+static void with_a_stop(int ranks, bool the_root_too)
+{
+    begin(ranks);
+    now = BREAK;
+    world_away(1, 10 * STOPPED_TOLD_MS * WEFT__MS);
+    weft_group_abort(worlds[ranks - 1], "the data is bad");
+    if (the_root_too) { /* once it has told all that it tells */
+        world_settle_for(STOPPED_TOLD_MS / 20 * WEFT__MS);
+        world_away(0, 10 * STOPPED_TOLD_MS * WEFT__MS);
+    }
+    world_settle_for(STOPPED_TOLD_MS * WEFT__MS);
+    world_check_told(worlds, ranks, "the world");
+    now = PHASES;
+    finish(BREAK, BREAK);
+    world_close();
+    if (!the_root_too) check(BREAK, MESSAGES, 3, 3 * (1 + WEFT__FAN_OUT));
+}
+
 static void test_few(void **state)
 {
     (void)state;
     for (int ranks = 8; ranks <= 64; ranks *= 2) {
         in_order(ranks);
         with_a_death(ranks);
+    }
+}
+
+static void test_a_host_that_says_nothing(void **state)
+{
+    (void)state;
+    for (int the_root_too = 0; the_root_too < 2; the_root_too++) {
+        with_a_stop(64, the_root_too);
+        if (WIRES_RANKS_MAX > 64) with_a_stop(WIRES_RANKS_MAX, the_root_too);
     }
 }
 
@@ -317,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few),
+        cmocka_unit_test(test_a_host_that_says_nothing),
         cmocka_unit_test(test_many_in_order),
         cmocka_unit_test(test_many_with_a_death),
     };

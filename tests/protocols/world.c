@@ -286,6 +286,11 @@ void world_away(int rank, int64_t ns)
     ranks[rank].away_ns = now_ns + ns;
 }
 
+bool world_is_away(int rank)
+{
+    return now_ns < ranks[rank].away_ns;
+}
+
 static int64_t next_look(int rank)
 {
     int64_t next = atomic_load(&ranks[rank].ctx->check_ns);
@@ -461,6 +466,19 @@ void world_check_broken(weft_group *const *groups, int n, const char *what)
                             group->ctx->rank);
         }
     }
+}
+
+void world_check_told(weft_group *const *groups, int n, const char *what)
+{
+    weft_group *running[WIRES_RANKS_MAX] = {NULL};
+    int broken;
+    for (int i = 0; i < n; i++)
+        running[i] = groups[i] && !world_is_away(groups[i]->ctx->rank) ? groups[i] : NULL;
+    broken = broken_at(running, n);
+    for (int i = 0; i < n && broken >= 0; i++)
+        if (running[i] && world_lives(i) && atomic_load(&running[i]->state) == WEFT__READY)
+            trace_blame("%s: broken at rank %d (%s), of which rank %d has not been told in time", what,
+                        groups[broken]->ctx->rank, groups[broken]->why, groups[i]->ctx->rank);
 }
 
 static bool keep_counting(void *arg, int peer, const void *bytes)

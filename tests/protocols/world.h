@@ -49,6 +49,7 @@ bool world_step(void);
 bool world_pass_time(void);
 /* Its threads do nothing for so long: stopped, in a debugger.  What comes waits. */
 void world_away(int rank, int64_t ns);
+bool world_is_away(int rank);
 /* For so long nothing happens that any rank's watchdog has asked for. */
 void world_sleep(int64_t ns);
 /* Until nothing is left to do but to wait for a deadline; then the clock goes on to that, and so on. */
@@ -63,6 +64,8 @@ void world_progress_all(void);
 
 /* A group that is broken at one living member is at all, by somebody who has really died. */
 void world_check_broken(weft_group *const *groups, int n, const char *what);
+/* Likewise of those that are not away; and nothing about members that have died. */
+void world_check_told(weft_group *const *groups, int n, const char *what);
 /* Nothing waits for a group that was ready at this rank and is over there. */
 void world_check_early(int rank, uint64_t id);
 void world_check_culprit(const weft_request *req, const char *what);

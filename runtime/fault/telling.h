@@ -1,0 +1,62 @@
+/* telling.h - how it comes to all members that a group is broken.
+ *
+ * Who breaks it tells the members of its own host over the data plane, and the other hosts by its watchdog.  Up to
+ * WEFT__TOLD_AT_ONCE hosts it tells each member of them: one step, and nothing is answered.
+ *
+ * Where there are more the word goes along the tree of the group's hosts (host_tree.h), whose edges it may take in either
+ * direction, so that no rank has words for more than FAN_OUT + 1 others, however many there are:
+ *
+ *     PASS    to one rank of a host beside this one in the tree: it tells its own host, sends PASS to the hosts beside it,
+ *             but on the side from which the word comes, and answers
+ *     PASSED  the answer: all whom it has sent a PASS, but on the side of who is answered, have answered, or were gone past
+ *     STILL   every STILL_NS to whom it cannot answer yet, so that it is not taken for silent
+ *     CANNOT  the answer of one that has not got the group: not yet, or no more
+ *     TOLD    to somebody who is to pass it on to nobody: as in a group of few hosts
+ *     COVERS  likewise, to the ranks of this host: they need not tell the others
+ *
+ * To a rank each host of the tree is UNTOLD, TOLD (a PASS has gone to one of its ranks, which is awaited) or DONE:
+ *
+ *     UNTOLD -> TOLD   it is beside this host, or beside one that was gone past
+ *     TOLD -> DONE     PASSED has come; or it was gone past
+ *     UNTOLD -> DONE   it was gone past, as nobody could be asked there
+ *
+ * A host is gone past when whom it was told by a PASS answers CANNOT, is gone or unreachable, or says nothing for SILENCE_NS; and
+ * where nobody lives who could be asked.  Then each other rank of it is TOLD, and the hosts beside it that are farther from here
+ * get a PASS from here.
+ *
+ * What holds:
+ * - Whoever sends a PASS to a host sees to all that are on its own side of that, the other one to the rest: "the side from which
+ *   the word comes" is a direction in the tree, that of the host between where that was gone past.
+ * - Who has answered PASSED has nothing left to do: all on its side have been told, or live no more, or cannot be reached.  Before
+ *   that it is heard each STILL_NS, so whoever stops or vanishes at any moment is gone past by who told it.  So every member
+ *   that lives and can be reached is told as long as the one lives and runs that broke the group, SILENCE_NS later for each
+ *   host that says nothing, one behind the other, on the way.
+ * - No two wait for each other: an answer waits for nobody on the side of who gets it, and so each for fewer hosts than
+ *   the one that waits for it.
+ * - Of each edge each end sends one PASS at most, and one answer: 2 words for an edge where one rank breaks the group, 4 where
+ *   time is up for all at once.
+ * - Nobody is accused by a word that was passed on: who passes it on says what it knows itself of the culprit, but that somebody
+ *   else presumes it dead.  That it has left, and that it has died for certain, is said on.
+ * - Before a goodbye a break is told once more to each (breaks.c), and then nobody waits for answers any more.
+ *
+ * A time that is up is up for all who wait, at once.  Of the ranks that would tell the same ones, those of a group of few hosts,
+ * or of one host among many, the lowest tells at once, the others, one more class of as many as tell before it in each
+ * period, only if by then nobody has been heard who tells them: that one may be stopped.  Among many hosts it says that it
+ * does (COVERS) once another host has been heard, so that its own words have left it; who passes it on, at once. */
+#ifndef WEFT_RUNTIME_TELLING_H
+#define WEFT_RUNTIME_TELLING_H
+#include "group.h"
+#include "notice.h"
+
+/* The group has just been broken here: all others are to know. */
+void weft__telling_begin(weft_group *group);
+/* That rank has told of it, and it is broken here.  It is passed on if that was asked, with what this rank knows. */
+void weft__telling_heard(weft_group *group, int from, const weft__notice *told);
+/* It has told of a group that is not here. */
+void weft__telling_refuse(weft_context *ctx, int from, const weft__notice *told);
+/* Is it an answer (PASSED or behind it), which tells of no break?  Then it is taken.  group: NULL, it is not here. */
+bool weft__telling_answered(weft_group *group, int from, const weft__notice *told);
+/* Goes past who is silent, and tells what was put off.  Returns when to check again.  WEFT__NEVER for now_ns: this rank
+ * leaves, what was put off is told now, and no answer is awaited any more.  Engine held. */
+int64_t weft__telling_check(weft_context *ctx, int64_t now_ns);
+#endif
