@@ -39,6 +39,10 @@ static weft_status check_broken(const weft_context *ctx, const weft__notice *n)
     if (n->operation > WEFT__BREAK_CANNOT)
         return weft__fail(WEFT_ERR_PEER, "a group broken, told by word %" PRIu32 ": expected 0 to %d",
                           n->operation, WEFT__BREAK_CANNOT);
+    if (n->operation == WEFT__BREAK_PASSED && n->number > WEFT__UNHEARD_MOST)
+        return weft__fail(WEFT_ERR_PEER,
+                          "a group broken, %" PRIu64 " hosts of which are not told: expected 0 to %zu",
+                          n->number, WEFT__UNHEARD_MOST);
     if (n->culprit != -1 && !is_rank(ctx, n->culprit))
         return weft__fail(WEFT_ERR_PEER, "a group broken by rank %" PRId32 ": expected -1 to %d", n->culprit,
                           ctx->world_size - 1);

@@ -45,6 +45,9 @@ typedef enum weft__break_word {
     WEFT__BREAK_CANNOT  /* the answer: the group is not there */
 } weft__break_word;
 
+/* Hosts that a PASSED names at most; the last byte of text is never one's. */
+#define WEFT__UNHEARD_MOST (WEFT__SENTENCE_BYTES / sizeof(uint32_t) - 1)
+
 typedef struct weft__notice {
     uint32_t kind;
     int32_t
@@ -52,9 +55,10 @@ typedef struct weft__notice {
     uint64_t
         group; /* GONE, UNREACHABLE: of the course that the one at the other end begins (weft__p2p_course) */
     uint64_t
-        number; /* BROKEN: of the collective; HERE: last submitted; with a scope, WHO too: what they should
-                           have come to; GONE: weft__gone, as it is known to the one that tells; DUMP: 0 for the run's
-                           first, else the request for another one; IS_HEARD, HEARD: of the question */
+        number; /* BROKEN: of the collective; PASSED: how many hosts are in text; HERE: last submitted; with a
+                           scope, WHO too: what they should have come to; GONE: weft__gone, as it is known to the one
+                           that tells; DUMP: 0 for the run's first, else the request for another one; IS_HEARD, HEARD:
+                           of the question */
     int64_t
         ago_ns; /* HERE, of the whole group: so long ago what it tells was found out; IS_HEARD, WHO of hosts below: the
                    answer is waited for so long; WHO of the whole group: so old may be what is told */
@@ -69,9 +73,10 @@ typedef struct weft__notice {
     int32_t gone;    /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */
     uint64_t asked;  /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
     uint32_t phase;  /* HERE: weft__phase of it */
-    uint32_t messages;               /* WHO, HERE: pending messages are asked for, and told in text */
-    char text[WEFT__SENTENCE_BYTES]; /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: weft__late_rows */
-    char fate[160];                  /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
+    uint32_t messages; /* WHO, HERE: pending messages are asked for, and told in text */
+    /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: weft__late_rows; of PASSED: hosts, uint32_t each */
+    char text[WEFT__SENTENCE_BYTES];
+    char fate[160]; /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
 } weft__notice;
 
 /* As many of its bytes are told: of a word about views those that it has. */

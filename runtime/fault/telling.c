@@ -21,6 +21,7 @@ typedef enum told_state { UNTOLD, TOLD, DONE } told_state;
 
 typedef struct told_host {
     told_state state;
+    bool unheard;     /* it was gone past, here or elsewhere, and not all of its ranks are known to be told */
     int rank;         /* to which a PASS went; -1: to none */
     int64_t since_ns; /* it has last been heard then, or told */
 } told_host;
@@ -28,6 +29,7 @@ typedef struct told_host {
 struct weft__told_hosts {
     bool begun;          /* the notice is made, and this host has been told, */
     bool covers;         /* and that this rank tells the others */
+    bool sees_to;        /* this rank broke it, and tells those that others have gone past */
     weft__notice notice; /* as it goes to other hosts, the same to all */
     told_host of[];
 };
@@ -190,20 +192,32 @@ static int speaker_of(const weft_group *group, int host)
     return -1;
 }
 
+static int ranks_on(const weft_group *group, int host)
+{
+    return group->host_tree->first[host + 1] - group->host_tree->first[host];
+}
+
 static void tell_beyond(weft_group *group, int host, int from);
 
-static void go_past(weft_group *group, int host)
+/* Each of them but that one. */
+static void tell_ranks(weft_group *group, int host, int but)
 {
     const weft__seats *hosts = group->host_tree;
     weft__notice told = group->telling.hosts->notice;
-    const int asked = group->telling.hosts->of[host].rank;
     told.operation = WEFT__BREAK_TOLD;
-    told_to(group, host, DONE);
     for (int seat = hosts->first[host]; seat < hosts->first[host + 1]; seat++) {
         const int member = hosts->rank_at[seat];
-        if (group->world[member] != asked && !weft__is_gone(peer_of(group, member)))
-            tell(group, member, &told);
+        if (group->world[member] != but && !weft__is_gone(peer_of(group, member))) tell(group, member, &told);
     }
+}
+
+/* cannot: its speaker has answered so, and knows of the break. */
+static void go_past(weft_group *group, int host, bool cannot)
+{
+    told_host *told = &group->telling.hosts->of[host];
+    told->unheard = !cannot || ranks_on(group, host) > 1;
+    told_to(group, host, DONE);
+    tell_ranks(group, host, told->rank);
     tell_beyond(group, host, own_host(group));
 }
 
@@ -214,7 +228,7 @@ static void tell_host(weft_group *group, int host)
     if (told->state != UNTOLD) return;
     speaker = speaker_of(group, host);
     if (speaker < 0) {
-        go_past(group, host);
+        go_past(group, host, false);
         return;
     }
     told->rank = group->world[speaker];
@@ -274,6 +288,7 @@ static void tell_along(weft_group *group, int from, const weft__notice *told)
     if (!hosts->begun) {
         hosts->begun = true;
         hosts->covers = told; /* else who told it would go past this rank */
+        hosts->sees_to = !told;
         hosts->notice = notice_to_pass(group, told);
         tell_mates(group, hosts->notice, told ? WEFT__BREAK_COVERS : WEFT__BREAK_TOLD);
     }
@@ -328,19 +343,16 @@ void weft__telling_begin(weft_group *group)
 
 /* ---- what comes ---- */
 
-static void answer(weft_context *ctx, int rank, const weft__notice *told, weft__break_word word)
+static weft__notice answer_of(int32_t cause, uint64_t group, weft__break_word word)
 {
-    const weft__notice notice = {.kind = WEFT__NOTICE_BROKEN,
-                                 .subject = told->subject,
-                                 .group = told->group,
-                                 .culprit = -1,
-                                 .operation = word};
-    weft__alarm_tell(ctx, rank, &notice);
+    return (weft__notice){
+        .kind = WEFT__NOTICE_BROKEN, .subject = cause, .group = group, .culprit = -1, .operation = word};
 }
 
 void weft__telling_refuse(weft_context *ctx, int from, const weft__notice *told)
 {
-    if (told->operation == WEFT__BREAK_PASS) answer(ctx, from, told, WEFT__BREAK_CANNOT);
+    const weft__notice cannot = answer_of(told->subject, told->group, WEFT__BREAK_CANNOT);
+    if (told->operation == WEFT__BREAK_PASS) weft__alarm_tell(ctx, from, &cannot);
 }
 
 /* The side of all hosts whose words are awaited; NO_SIDE: there are none; SIDES: of several. */
@@ -357,17 +369,38 @@ static int awaited_side(const weft_group *group)
     return side;
 }
 
+static void list_unheard(const weft_group *group, weft__notice *answer)
+{
+    for (uint32_t h = 0; h < (uint32_t)group->host_tree->hosts && answer->number < WEFT__UNHEARD_MOST; h++)
+        if (group->telling.hosts->of[h].unheard)
+            memcpy(&answer->text[answer->number++ * sizeof h], &h, sizeof h);
+}
+
 static void answer_all(weft_group *group, weft__break_word word, int side)
 {
-    const weft__notice told = {.subject = group->cause, .group = group->id};
+    weft__notice told = answer_of(group->cause, group->id, word);
+    if (group->telling.owed && word == WEFT__BREAK_PASSED) list_unheard(group, &told);
     for (int i = 0; group->telling.owed && i < group->size; i++) {
         if (!group->reports[i].wants_passed ||
             (side != NO_SIDE && side != weft__host_toward(group, own_host(group), weft__host_of(group, i))))
             continue;
-        answer(group->ctx, group->world[i], &told, word);
+        weft__alarm_tell(group->ctx, group->world[i], &told);
         if (word != WEFT__BREAK_PASSED) continue;
         group->reports[i].wants_passed = false;
         group->telling.owed--;
+    }
+}
+
+/* Who went past them may not reach them, where this rank does. */
+static void see_to_unheard(weft_group *group, const weft__notice *told)
+{
+    weft__told_hosts *hosts = group->telling.hosts;
+    for (uint32_t i = 0, h; i < told->number; i++) {
+        memcpy(&h, &told->text[i * sizeof h], sizeof h);
+        if (h >= (uint32_t)group->host_tree->hosts || (int)h == own_host(group) || hosts->of[h].unheard)
+            continue;
+        hosts->of[h].unheard = true;
+        if (hosts->sees_to) tell_ranks(group, (int)h, -1);
     }
 }
 
@@ -389,6 +422,7 @@ static void pass_on(weft_group *group, int from, const weft__notice *told)
     if (!telling->owed) telling->still_ns = weft__now_ns() + STILL_NS;
     telling->owed += !group->reports[member].wants_passed;
     group->reports[member].wants_passed = true;
+    if (group->cause == WEFT_ERR_TIMEOUT) telling->hosts->sees_to = false; /* time is up elsewhere too */
     cover(group);
     tell_along(group, weft__host_of(group, member), told);
     settle(group);
@@ -413,13 +447,14 @@ bool weft__telling_answered(weft_group *group, int from, const weft__notice *tol
     if (told->operation < WEFT__BREAK_PASSED) return false;
     if (member < 0 || !group->telling.hosts) return true;
     cover(group);
+    if (told->operation == WEFT__BREAK_PASSED) see_to_unheard(group, told);
     by = &group->telling.hosts->of[weft__host_of(group, member)];
     if (by->state != TOLD || by->rank != from) return true; /* it was gone past meanwhile */
     by->since_ns = weft__now_ns();
     if (told->operation == WEFT__BREAK_PASSED)
         told_to(group, weft__host_of(group, member), DONE);
     else if (told->operation == WEFT__BREAK_CANNOT)
-        go_past(group, weft__host_of(group, member));
+        go_past(group, weft__host_of(group, member), true);
     settle(group);
     return true;
 }
@@ -436,7 +471,7 @@ static void look_at_hosts(weft_group *group, int64_t now_ns, int64_t *next)
             told_to(group, h, DONE);
         else if (atomic_load(&group->ctx->peers[told->rank].gone) != WEFT__LIVES ||
                  now_ns >= told->since_ns + SILENCE_NS)
-            go_past(group, h);
+            go_past(group, h, false);
         else if (told->since_ns + SILENCE_NS < *next)
             *next = told->since_ns + SILENCE_NS;
     }
@@ -460,12 +495,20 @@ static void look_at(weft_group *group, int64_t now_ns, int64_t *next)
     if (telling->still_ns < *next) *next = telling->still_ns;
 }
 
+/* Telling one may end others, as a rank is found to have died: each is looked at where it is the first that has not been. */
 int64_t weft__telling_check(weft_context *ctx, int64_t now_ns)
 {
     int64_t next = WEFT__NEVER;
-    WEFT__LIST_EACH(&ctx->to_tell, at)
-    {
-        weft_group *group = WEFT__LIST_ENTRY(at, weft_group, telling.link);
+    weft__list due;
+    weft__list_init(&due);
+    if (!weft__list_empty(&ctx->to_tell)) {
+        weft__list_append(ctx->to_tell.next, &due); /* it is the head of what was in the list */
+        weft__list_remove(&ctx->to_tell);
+    }
+    while (!weft__list_empty(&due)) {
+        weft_group *group = WEFT__LIST_ENTRY(due.next, weft_group, telling.link);
+        weft__list_remove(&group->telling.link);
+        weft__list_append(&ctx->to_tell, &group->telling.link);
         weft__group_ref(group); /* it may leave the list, and come back */
         look_at(group, now_ns, &next);
         weft__group_unref(group);

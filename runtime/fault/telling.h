@@ -8,7 +8,8 @@
  *
  *     PASS    to one rank of a host beside this one in the tree: it tells its own host, sends PASS to the hosts beside it,
  *             but on the side from which the word comes, and answers
- *     PASSED  the answer: all whom it has sent a PASS, but on the side of who is answered, have answered, or were gone past
+ *     PASSED  the answer: all whom it has sent a PASS, but on the side of who is answered, have answered, or were gone past;
+ *             and which hosts were, as far as it knows (`unheard`: WEFT__UNHEARD_MOST of them)
  *     STILL   every STILL_NS to whom it cannot answer yet, so that it is not taken for silent
  *     CANNOT  the answer of one that has not got the group: not yet, or no more
  *     TOLD    to somebody who is to pass it on to nobody: as in a group of few hosts
@@ -22,7 +23,8 @@
  *
  * A host is gone past when whom it was told by a PASS answers CANNOT, is gone or unreachable, or says nothing for SILENCE_NS; and
  * where nobody lives who could be asked.  Then each other rank of it is TOLD, and the hosts beside it that are farther from here
- * get a PASS from here.
+ * get a PASS from here.  Who goes past it may not reach it, where who broke the group does: that one hears of it by PASSED,
+ * and TELLs each rank there once more.  Where time is up for several of them nobody does: it mostly is for that host too.
  *
  * What holds:
  * - Whoever sends a PASS to a host sees to all that are on its own side of that, the other one to the rest: "the side from which
@@ -31,6 +33,9 @@
  *   that it is heard each STILL_NS, so whoever stops or vanishes at any moment is gone past by who told it.  So every member
  *   that lives and can be reached is told as long as the one lives and runs that broke the group, SILENCE_NS later for each
  *   host that says nothing, one behind the other, on the way.
+ * - If that one dies, exits or becomes another program before it has been answered, its end breaks the group at all; if it
+ *   leaves, it tells each before its goodbye.  Only if it is stopped may others stay untold, below a host that is silent too,
+ *   until it goes on.
  * - No two wait for each other: an answer waits for nobody on the side of who gets it, and so each for fewer hosts than
  *   the one that waits for it.
  * - Of each edge each end sends one PASS at most, and one answer: 2 words for an edge where one rank breaks the group, 4 where

@@ -1,5 +1,5 @@
 /* breaks_game.c - groups that break: somebody aborts one, time is up for one, or a member dies, before or after others have
- * it; and some are stopped meanwhile.
+ * it; and some are stopped meanwhile, or do not reach each other.
  *
  * Up to three ranks are on one host, as far as the tree of hosts goes (runtime/fault/telling.h), which has 2 to 4 below
  * each, and is used from few hosts on, so that it is high.
@@ -30,6 +30,8 @@ static bool had[GROUPS_MOST][WIRES_RANKS_MAX];
 static bool ended[GROUPS_MOST]; /* it was aborted, or time may be up for it */
 static int aborts[GROUPS_MOST]; /* who did first; -1: nobody */
 static int to_stop;
+/* Ranks of two hosts whose watchdogs do not reach each other, and which break nothing; -1: all do. */
+static int parted[2];
 
 static void draw_group(int g)
 {
@@ -49,6 +51,21 @@ static void draw_tree(void)
         world_rank(rank)->told_at_once = at_once;
         for (int i = 0; i < world.ranks; i++) world_rank(rank)->peers[i].host_lead = i / beside * beside;
     }
+}
+
+/* A death is not told to whom its watcher does not reach: either, or. */
+static void draw_parted(void)
+{
+    const int a = world_some_rank(), b = world_some_rank();
+    parted[0] = parted[1] = -1;
+    if (world.one_host || world_rank(a)->peers[a].host_lead == world_rank(a)->peers[b].host_lead ||
+        !chance_one_in(4)) {
+        if (chance_one_in(2)) world_plan_deaths(3);
+        return;
+    }
+    TRACE("ranks %d and %d hear no notices of each other", a, b);
+    parted[0] = a, parted[1] = b;
+    wires_part(a, b);
 }
 
 static bool is_member(int g, int rank)
@@ -83,6 +100,11 @@ static void begin(int g, int rank)
     if (weft_barrier(at[g][rank], &call, &req) == WEFT_OK) weft_release(req);
 }
 
+static bool may_break(int g, int rank)
+{
+    return at[g][rank] && rank != parted[0] && rank != parted[1];
+}
+
 static void act(void)
 {
     int g = chance_below(group_count), rank = world_some_rank();
@@ -94,9 +116,9 @@ static void act(void)
         return;
     } else if (!had[g][rank]) {
         make_ready(g, rank);
-    } else if (at[g][rank] && chance_one_in(12)) {
+    } else if (may_break(g, rank) && chance_one_in(12)) {
         break_it(g, rank);
-    } else if (at[g][rank] && !world.one_host && chance_one_in(24)) {
+    } else if (at[g][rank] && !world.one_host && parted[0] < 0 && chance_one_in(24)) {
         begin(g, rank);
     } else if (at[g][rank] && chance_one_in(12)) {
         TRACE("rank %d lets go of group %d", rank, g);
@@ -106,12 +128,15 @@ static void act(void)
 }
 
 /* Who dies amid telling, or is stopped, tells no more: that is heard as the death is, or when it goes on. */
+static bool is_sure(int g)
+{
+    return aborts[g] < 0 ? !world_deaths() : world_lives(aborts[g]) && !world_is_away(aborts[g]);
+}
+
 static void check_told(void)
 {
-    for (int g = 0; g < group_count && !world.hasty; g++) {
-        bool is_sure = aborts[g] < 0 ? !world_deaths() : world_lives(aborts[g]) && !world_is_away(aborts[g]);
-        if (is_sure) world_check_told(at[g], world.ranks, "a group");
-    }
+    for (int g = 0; g < group_count && !world.hasty; g++)
+        if (is_sure(g)) world_check_told(at[g], world.ranks, "a group");
 }
 
 static void run(void)
@@ -160,8 +185,8 @@ void play_breaks(void)
     group_count = 1 + chance_below(GROUPS_MOST);
     for (int g = 0; g < group_count; g++) draw_group(g);
     draw_tree();
+    draw_parted();
     to_stop = chance_one_in(3) ? 1 + chance_below(STOPPED_MOST) : 0;
-    if (chance_one_in(2)) world_plan_deaths(3);
     run();
     check();
     world_close();

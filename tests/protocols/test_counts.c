@@ -320,6 +320,21 @@ static void with_a_stop(int ranks, bool the_root_too)
     if (!the_root_too) check(BREAK, MESSAGES, 3, 3 * (1 + WEFT__FAN_OUT));
 }
 
+/* The root's first neighbour does not reach the first host below it; who breaks the group, elsewhere, reaches both. */
+static void with_a_cut(int ranks)
+{
+    begin(ranks);
+    now = BREAK;
+    wires_part(1, 1 + WEFT__FAN_OUT);
+    weft_group_abort(worlds[ranks - 1], "the data is bad");
+    world_settle_for(STOPPED_TOLD_MS * WEFT__MS);
+    world_check_told(worlds, ranks, "the world");
+    now = PHASES;
+    finish(BREAK, BREAK);
+    world_close();
+    check(BREAK, MESSAGES, 3, 3 * (1 + WEFT__FAN_OUT));
+}
+
 static void test_few(void **state)
 {
     (void)state;
@@ -336,6 +351,13 @@ static void test_a_host_that_says_nothing(void **state)
         with_a_stop(64, the_root_too);
         if (WIRES_RANKS_MAX > 64) with_a_stop(WIRES_RANKS_MAX, the_root_too);
     }
+}
+
+static void test_a_host_that_one_does_not_reach(void **state)
+{
+    (void)state;
+    with_a_cut(64);
+    if (WIRES_RANKS_MAX > 64) with_a_cut(WIRES_RANKS_MAX);
 }
 
 static void test_many_in_order(void **state)
@@ -355,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few),
         cmocka_unit_test(test_a_host_that_says_nothing),
+        cmocka_unit_test(test_a_host_that_one_does_not_reach),
         cmocka_unit_test(test_many_in_order),
         cmocka_unit_test(test_many_with_a_death),
     };
