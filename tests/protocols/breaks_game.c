@@ -1,9 +1,6 @@
 /* breaks_game.c - groups that break: somebody aborts one, time is up for one, or a member dies, before or after others have
  * it; and some are stopped meanwhile, or do not reach each other.
  *
- * Up to three ranks are on one host, as far as the tree of hosts goes (runtime/fault/telling.h), which has 2 to 4 below
- * each, and is used from few hosts on, so that it is high.
- *
  * What must hold: a group that is broken at one living member is at all that have it, and where words have the time that they
  * need that is so in time at all that are not stopped, whoever is; it is broken wherever a member has died; who is named as the
  * culprit is dead; nothing that was told of a group outlives it. */
@@ -41,16 +38,6 @@ static void draw_group(int g)
     for (int i = 0; i < world.ranks; i++) members[g][i] = i;
     chance_shuffle(members[g], world.ranks);
     for (int i = 0; i < world.ranks; i++) at[g][i] = NULL, had[g][i] = false;
-}
-
-static void draw_tree(void)
-{
-    int fan_out = 2 + chance_below(3), at_once = chance_below(5), beside = 1 + chance_below(3);
-    for (int rank = 0; rank < world.ranks && !world.one_host; rank++) {
-        world_rank(rank)->fan_out = fan_out;
-        world_rank(rank)->told_at_once = at_once;
-        for (int i = 0; i < world.ranks; i++) world_rank(rank)->peers[i].host_lead = i / beside * beside;
-    }
 }
 
 /* A death is not told to whom its watcher does not reach: either, or. */
@@ -184,7 +171,7 @@ void play_breaks(void)
     world_open(WIRES_RANKS_MAX, chance_one_in(2), weft__executors);
     group_count = 1 + chance_below(GROUPS_MOST);
     for (int g = 0; g < group_count; g++) draw_group(g);
-    draw_tree();
+    world_draw_tree();
     draw_parted();
     to_stop = chance_one_in(3) ? 1 + chance_below(STOPPED_MOST) : 0;
     run();

@@ -258,6 +258,7 @@ void play_leave(void)
     words_lost = chance_one_in(4);
     group_count = 1 + chance_below(GROUPS_MOST);
     for (int g = 0; g < group_count; g++) draw_group(g);
+    world_draw_tree();
     often = 2 + chance_below(6);
     all_leave = chance_one_in(3);
     for (int i = 0; i < world.ranks; i++) where[i] = !all_leave && chance_one_in(often) ? STAYS : IS_TO_LEAVE;

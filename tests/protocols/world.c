@@ -147,6 +147,16 @@ void world_share_hosts(int each)
     }
 }
 
+void world_draw_tree(void)
+{
+    int fan_out = 2 + chance_below(3), at_once = chance_below(5), beside = 1 + chance_below(3);
+    for (int rank = 0; rank < world.ranks && !world.one_host; rank++) {
+        world_rank(rank)->fan_out = fan_out;
+        world_rank(rank)->told_at_once = at_once;
+        for (int i = 0; i < world.ranks; i++) world_rank(rank)->peers[i].host_lead = i / beside * beside;
+    }
+}
+
 static void close_rank(weft_context *ctx)
 {
     weft__engine_take(ctx);

@@ -27,6 +27,9 @@ void world_open(int most, bool one_host, const weft__executor *const *executors)
 void world_open_all(int size, const weft__executor *const *executors);
 /* So many ranks on each host, the last one may have fewer: they see each other's boards, but not that they die. */
 void world_share_hosts(int each);
+/* Where each rank has a host of its own: a group's tree of hosts (runtime/fault/host_tree.h) has 2 to 4 below each, up to three
+ * ranks are on one as far as it goes, and it is used from few hosts on, so that it is high. */
+void world_draw_tree(void);
 void world_close(void); /* everything of it is freed, whatever is still under way */
 weft_context *world_rank(int rank);
 bool world_lives(int rank);
