@@ -60,6 +60,7 @@ static void drop_part(weft__relay *relay, weft__relayed *client)
 static void take_away(weft__relay *relay, weft__relayed *client)
 {
     drop_part(relay, client);
+    relay->asks -= client->asked != 0;
     *client = relay->clients[--relay->count];
     (void)weft__index_build(&relay->by_id, relay->clients, relay->count); /* there has been room for more */
 }
@@ -112,6 +113,7 @@ static void send_words(weft__relay *relay)
     memcpy(zmq_msg_data(&frame), &h, sizeof h);
     memcpy((char *)zmq_msg_data(&frame) + sizeof h, words->list, words->bytes);
     weft__words_drop(&relay->words);
+    relay->at_once = false;
     send_now(relay, &frame);
 }
 
@@ -126,6 +128,13 @@ static void send_soon(weft__relay *relay, zmq_msg_t *frame)
     if (!weft__words_add(&relay->words, zmq_msg_data(frame), zmq_msg_size(frame))) weft__relay_lose(relay);
     if (relay->words.count == 1) relay->words_ns = weft__now_ns();
     zmq_msg_close(frame);
+}
+
+/* That a client has gone, with all that is told of others meanwhile: who is started in its place may be there soon, by another way. */
+static void send_last_word(weft__relay *relay, zmq_msg_t *frame)
+{
+    relay->at_once = true;
+    send_soon(relay, frame);
 }
 
 /* After what has waited, or with it where it is not known yet whereto. */
@@ -157,7 +166,7 @@ static void say_up(weft__relay *relay, enum weft__rendezvous_kind kind, const ui
     memcpy(zmq_msg_data(&frame), &h, sizeof h);
     if (bytes) memcpy((char *)zmq_msg_data(&frame) + sizeof h, payload, bytes);
     if (kind == WEFT__RENDEZVOUS_LEFT)
-        send_soon(relay, &frame);
+        send_last_word(relay, &frame);
     else
         send_up(relay, &frame);
 }
@@ -468,7 +477,12 @@ static void take_word(weft__relay *relay, const weft__relayed *from, const weft_
         case WEFT__RENDEZVOUS_DONE: take_last_word(relay, client, frame); return;
         case WEFT__RENDEZVOUS_LEFT: /* a relay below tells it of its own clients */
             if (!is_of_route(client, from)) break;
+            relay->at_once = true;
             take_last_word(relay, client, frame);
+            return;
+        case WEFT__RENDEZVOUS_HERE: /* likewise */
+            if (!is_of_route(client, from)) break;
+            send_up(relay, frame);
             return;
         default: break;
         }
@@ -513,10 +527,38 @@ void weft__relay_up(weft__relay *relay, const weft__relayed *from, zmq_msg_t *fr
     zmq_msg_close(frame);
 }
 
+/* Whether that client, which is none of a relay below, is there. */
+static void be_asked(weft__relay *relay, weft__relayed *client, const weft__rendezvous_header *h)
+{
+    if (!client) {
+        say_up(relay, WEFT__RENDEZVOUS_LEFT, h->client, 0, NULL, 0);
+        return;
+    }
+    relay->asks += (h->step != 0) - (client->asked != 0);
+    client->asked = h->step;
+    relay->asks_ns = weft__now_ns();
+}
+
+/* That others have ended has been told before. */
+static void answer_for_clients(weft__relay *relay)
+{
+    for (int i = 0; i < relay->count && relay->asks; i++) {
+        const weft__relayed *client = &relay->clients[i];
+        if (!client->asked) continue;
+        say_up(relay, WEFT__RENDEZVOUS_HERE, client->id, client->asked, NULL, 0);
+        relay->clients[i].asked = 0;
+        relay->asks--;
+    }
+}
+
 /* Who is to hear that; NULL: nobody. */
 static weft__relayed *hearer_of(weft__relay *relay, const weft__rendezvous_header *h)
 {
     weft__relayed *client = h->kind == WEFT__RENDEZVOUS_STILL ? NULL : find(relay, h->client);
+    if (h->kind == WEFT__RENDEZVOUS_HERE && !(client && client->below)) {
+        be_asked(relay, client, h);
+        return NULL;
+    }
     if (client && h->kind == WEFT__RENDEZVOUS_JOINED) relay->some_in = client->welcomed = true;
     return client;
 }
@@ -582,14 +624,18 @@ static int64_t keep_in_touch(weft__relay *relay, int64_t now_ns)
 
 int64_t weft__relay_settle(weft__relay *relay, int64_t now_ns)
 {
-    int64_t words_ns = WEFT__NEVER, parts_ns = WEFT__NEVER, next_ns;
+    int64_t words_ns = WEFT__NEVER, parts_ns = WEFT__NEVER, asks_ns = WEFT__NEVER, next_ns;
     take_the_ended_away(relay);
     if (relay->phase != WEFT__RELAY_SERVING || atomic_load(&relay->seeks)) return WEFT__NEVER;
-    if (relay->words.count) words_ns = weft__deadline(relay->words_ns, WEFT__RELAY_WORDS_MS);
+    if (relay->words.count)
+        words_ns = relay->at_once ? now_ns : weft__deadline(relay->words_ns, WEFT__RELAY_WORDS_MS);
     if (relay->parts) parts_ns = weft__deadline(relay->parts_ns, WEFT__RELAY_PARTS_MS);
+    if (relay->asks) asks_ns = weft__deadline(relay->asks_ns, WEFT__RELAY_WORDS_MS);
     if (now_ns >= words_ns) send_words(relay);
     if (now_ns >= parts_ns) send_parts(relay);
+    if (now_ns >= asks_ns) answer_for_clients(relay);
     next_ns = keep_in_touch(relay, now_ns);
     if (relay->words.count && words_ns < next_ns) next_ns = words_ns;
+    if (relay->asks && asks_ns < next_ns) next_ns = asks_ns;
     return relay->parts && parts_ns < next_ns ? parts_ns : next_ns;
 }

@@ -9,8 +9,9 @@
  *   GATHERED   comes once and goes to all
  *   STILL      from a rank is answered; the server's is for nobody
  *   LEFT       goes up when a rank hangs up without DONE
- *   JOIN, DONE, LEFT  wait WORDS_MS for more of them, or until something else is to go up: then WORDS goes up, as it
- *              comes down with what all ranks are told
+ *   HERE       is answered WORDS_MS later, so that who has ended by then is told of instead
+ *   JOIN, DONE  wait WORDS_MS for more of them, or until something else is to go up, as a LEFT at once is: then WORDS
+ *              goes up, as it comes down with what all ranks are told
  *
  * In a job that may have more than WEFT__TREE_HOSTS hosts relays stand below relays.  Each then listens for other hosts
  * too, at the address that its leader reaches the server from, and seeks its place first: the leader's JOIN, which goes
@@ -20,6 +21,7 @@
  *
  *   WORDS      is taken apart, and what is in it goes up with what others say
  *   PARTS      is taken apart, and its blocks go up with all that go with them
+ *   HERE       goes down to the relay whose client it is of
  *   GATHERED   comes down once a connection, and other words of one connection's ranks in one WORDS
  *   STILL      is asked of the upper relay, once a third of its time to be silent has passed
  *   LEFT       comes for each rank of a host that hangs up, all in one WORDS, when the lower relay does
@@ -65,6 +67,7 @@ typedef struct weft__relayed {
     uint32_t attempt; /* of its connections, the newest it has joined by */
     bool ended;       /* that has ended; what it said before, its JOIN even, may still be read */
     bool left;        /* the server has been told of that */
+    uint32_t asked;   /* which question whether it is there is to be answered; 0: none */
     bool welcomed;    /* it is in the job: it takes part in gathers */
     void *part;       /* of the gather under way */
     uint32_t step;    /* which that is for */
@@ -84,6 +87,9 @@ typedef struct weft__relay {
     weft__index by_id;
     weft__words words; /* that are to go up */
     int64_t words_ns;  /* since when; while there are any */
+    bool at_once;      /* they wait for nothing more */
+    int asks;          /* clients that are asked for */
+    int64_t asks_ns;   /* since when; while there are any */
     int parts;         /* of the gather under way that are here */
     int64_t parts_ns;  /* since when; while there are any */
     bool some_in, some_ended;

@@ -58,6 +58,8 @@ void weft__rendezvous_missing(const weft__rendezvous_server *s, const weft__rend
             else
                 missing[s->members[i].given_rank] = false;
         }
+    for (int i = 0; i < s->claim_count; i++) /* whoever is that rank has not answered */
+        if (s->claims[i].rank >= 0 && s->claims[i].rank < s->world) missing[s->claims[i].rank] = true;
     total = weft__rank_list(missing, s->world, list);
     if (s->phase == WEFT__SERVER_JOINING && excuse(s, asks, missing, total - unassigned))
         total = weft__rank_list(missing, s->world, list);

@@ -167,6 +167,7 @@ void weft__rendezvous_forget(weft__rendezvous_server *s)
     weft__index_free(&s->by_host);
     free(s->quitters);
     free(s->dropped);
+    free(s->claims);
     free(s->leaders);
     weft__index_free(&s->by_leader);
     free(s->asks);
@@ -313,6 +314,15 @@ static void complete(weft__rendezvous_server *s)
     send_to_all(s, WEFT__RENDEZVOUS_JOINED, s->nonce, sizeof s->nonce);
 }
 
+/* Once it is known who they are.  True: they are since now. */
+static bool complete_if_all_are_there(weft__rendezvous_server *s)
+{
+    if (s->phase != WEFT__SERVER_JOINING || s->count != s->world || weft__rendezvous_is_in_doubt(s))
+        return false;
+    complete(s);
+    return true;
+}
+
 bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s)
 {
     int n, together;
@@ -446,8 +456,12 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
     who.host[sizeof who.host - 1] = who.host_id[sizeof who.host_id - 1] = '\0';
     host = host_order(s, &who);
     if (s->phase == WEFT__SERVER_JOINING) {
-        if (s->world < 0 && h->world > 0) s->world = h->world;
-        if (s->count + 1 == s->world || is_taken(s, h->rank)) drop_the_gone(s);
+        if (s->count + 1 == (had_world ? s->world : h->world) || is_taken(s, h->rank)) drop_the_gone(s);
+        if ((is_taken(s, h->rank) || (had_world && s->count == s->world)) &&
+            weft__rendezvous_claims(s, from, h, payload, bytes))
+            return;
+        if (!had_world && h->world > 0)
+            s->world = h->world; /* of one who is taken, and looked at beside the others */
     }
     m = host < 0 ? NULL : add_member(s, from, h->rank);
     if (!m) {
@@ -466,7 +480,22 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
         return;
     }
     check_newcomer(s, m, had_world);
-    if (s->phase == WEFT__SERVER_JOINING && s->count == s->world) complete(s);
+    (void)complete_if_all_are_there(s);
+}
+
+/* Claims of which it is known by now whether who claims, and whose place that is, are there. */
+static void settle_claims(weft__rendezvous_server *s)
+{
+    struct weft__claim claim;
+    if (s->phase == WEFT__SERVER_RESIGNED) return;
+    if (s->phase == WEFT__SERVER_JOINING && s->claim_count) drop_the_gone(s);
+    do {
+        while (weft__rendezvous_next_claim(s, &claim)) {
+            weft__rendezvous_header h;
+            memcpy(&h, claim.frame, sizeof h);
+            take_join(s, &claim.from, &h, claim.frame + sizeof h, claim.bytes - sizeof h);
+        }
+    } while (complete_if_all_are_there(s));
 }
 
 /* ---- who is missing ---- */
@@ -484,6 +513,7 @@ void weft__rendezvous_answer_asks(weft__rendezvous_server *s)
 {
     char words[WEFT__SENTENCE_BYTES / 2] = "";
     if (s->phase == WEFT__SERVER_JOINING) drop_the_gone(s);
+    settle_claims(s);
     for (int i = 0; i < s->ask_count; i++) {
         weft__rendezvous_missing(s, weft__rendezvous_find(s, s->asks[i].id), words, sizeof words);
         weft__rendezvous_say(s, &s->asks[i], WEFT__RENDEZVOUS_MISSING, words, strlen(words));
@@ -539,8 +569,14 @@ static void take_message(weft__rendezvous_server *s, const weft__rendezvous_memb
         weft__rendezvous_take_parts(s, from, h->step, payload, bytes);
         return;
     }
+    if (h->kind == WEFT__RENDEZVOUS_HERE) {
+        weft__rendezvous_take_here(s, h->client, h->step);
+        return;
+    }
     if (!m) {
         if (h->kind == WEFT__RENDEZVOUS_JOIN) take_join(s, from, h, payload, bytes);
+        if (h->kind == WEFT__RENDEZVOUS_LEFT) weft__rendezvous_claim_left(s, from);
+        if (h->kind == WEFT__RENDEZVOUS_DONE) weft__rendezvous_claim_done(s, h->client);
         return;
     }
     if (h->kind == WEFT__RENDEZVOUS_JOIN && h->step < m->attempt)
@@ -553,6 +589,8 @@ static void take_message(weft__rendezvous_server *s, const weft__rendezvous_memb
     if (m->route_bytes != from->route_bytes || memcmp(m->route, from->route, from->route_bytes) != 0) {
         memcpy(m->route, from->route, from->route_bytes); /* it has reconnected */
         m->route_bytes = from->route_bytes;
+        m->relayed = from->relayed;
+        m->asked = 0;
     }
     switch (h->kind) {
     case WEFT__RENDEZVOUS_JOIN:
@@ -596,12 +634,14 @@ void weft__rendezvous_take(weft__rendezvous_server *s, weft__rendezvous_member *
     if (!read_header(frame, bytes, &header)) return;
     if (header.kind != WEFT__RENDEZVOUS_WORDS) {
         take_frame(s, from, frame, bytes);
-        return;
+    } else {
+        atomic_store(&s->relayed, true);
+        from->relayed = true;
+        list = (const char *)frame + sizeof header;
+        left = bytes - sizeof header;
+        while ((one = weft__words_next(&list, &left, &one_bytes))) take_frame(s, from, one, one_bytes);
     }
-    atomic_store(&s->relayed, true);
-    list = (const char *)frame + sizeof header;
-    left = bytes - sizeof header;
-    while ((one = weft__words_next(&list, &left, &one_bytes))) take_frame(s, from, one, one_bytes);
+    settle_claims(s);
 }
 
 /* ---- its end ---- */

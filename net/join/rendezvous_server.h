@@ -24,6 +24,9 @@ typedef struct weft__rendezvous_member {
     int64_t joined_ns;
     weft__rendezvous_who who;
     bool done, gone;  /* gone: its connection, when that was looked at last */
+    bool relayed;     /* it has come by a relay */
+    uint32_t asked;   /* the last question whether it is there, on the way that it is on; 0: none */
+    bool here;        /* it was */
     void *block;      /* its part of the gather under way */
     uint32_t attempt; /* of its connections, the newest it has joined by */
 } weft__rendezvous_member;
@@ -38,6 +41,16 @@ struct weft__quitter {
 struct weft__dropped {
     uint8_t id[WEFT__RENDEZVOUS_ID_BYTES];
     uint32_t attempt;
+};
+
+/* Somebody who says to be a rank that another one is (rendezvous_twice.c). */
+struct weft__claim {
+    weft__rendezvous_member from;
+    int rank; /* -1: it is one too many, as long as all who have come are there */
+    uint8_t against[WEFT__RENDEZVOUS_ID_BYTES]; /* who was that rank when both were asked for */
+    size_t bytes;
+    char frame[sizeof(weft__rendezvous_header) + sizeof(weft__rendezvous_who) +
+               sizeof(weft__rendezvous_place)]; /* its JOIN */
 };
 
 /* A rank that leads its host, and has said where its relay can be reached (rendezvous_tree.c). */
@@ -81,6 +94,9 @@ struct weft__rendezvous_server {
     int quitter_count;
     struct weft__dropped *dropped;
     int dropped_count;
+    struct weft__claim *claims; /* in the order in which they came */
+    int claim_count;
+    uint32_t questions;
     weft__tree tree;
     struct weft__leader *leaders; /* in the order in which they came */
     int leader_count, leader_room;
@@ -144,6 +160,17 @@ int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n
 bool weft__rendezvous_place_leader(weft__rendezvous_server *s, const weft__rendezvous_member *from,
                                    const weft__rendezvous_header *h, const void *at, bool known);
 void weft__rendezvous_leader_left(weft__rendezvous_server *s, const uint8_t *id);
+/* rendezvous_twice.c: somebody joins as a rank that is a member's, or where all ranks have come.  True: it is known later whether
+ * there is a place, or this one has gone; false: there is none. */
+bool weft__rendezvous_claims(weft__rendezvous_server *s, const weft__rendezvous_member *from,
+                             const weft__rendezvous_header *h, const void *payload, size_t bytes);
+void weft__rendezvous_take_here(weft__rendezvous_server *s, const uint8_t *id, uint32_t question);
+/* Its relay says that it has hung up; it gives up. */
+void weft__rendezvous_claim_left(weft__rendezvous_server *s, const weft__rendezvous_member *from);
+void weft__rendezvous_claim_done(weft__rendezvous_server *s, const uint8_t *id);
+bool weft__rendezvous_is_in_doubt(const weft__rendezvous_server *s); /* who some rank is */
+/* One whose JOIN is to be taken now.  False: there is none. */
+bool weft__rendezvous_next_claim(weft__rendezvous_server *s, struct weft__claim *next);
 /* rendezvous_missing.c: who is waited for, in words; and whose time ran out before all were there.  asks: the
  * member that wants to know, or NULL. */
 void weft__rendezvous_missing(const weft__rendezvous_server *s, const weft__rendezvous_member *asks,

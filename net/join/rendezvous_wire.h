@@ -17,6 +17,7 @@
  *
  *   relay -> server    PARTS    step, the blocks of several clients, as a bundle; their ids follow what is alike
  *                      LEFT     that client has hung up
+ *   server -> relay    HERE     is that client there?   relay -> server    HERE, or LEFT
  *   relay <-> server   WORDS    several frames in one (words.h)
  *   client -> relay    STILL    are you still there?   (the server answers it too)
  *
@@ -46,7 +47,7 @@
     ((size_t)1024 * WEFT__WORLD_MAX) /* all parts together: 1 KiB from each rank */
 #define WEFT__RENDEZVOUS_ID_BYTES 16
 #define WEFT__RENDEZVOUS_MAGIC    0x54534657u /* "WFST" in little-endian */
-#define WEFT__RENDEZVOUS_VERSION  4
+#define WEFT__RENDEZVOUS_VERSION  5
 
 enum weft__rendezvous_kind {
     WEFT__RENDEZVOUS_JOIN = 1,
@@ -64,7 +65,8 @@ enum weft__rendezvous_kind {
     WEFT__RENDEZVOUS_PARTS,
     WEFT__RENDEZVOUS_LEFT,
     WEFT__RENDEZVOUS_WORDS,
-    WEFT__RENDEZVOUS_PLACED
+    WEFT__RENDEZVOUS_PLACED,
+    WEFT__RENDEZVOUS_HERE
 };
 
 typedef struct weft__rendezvous_header {
@@ -73,8 +75,9 @@ typedef struct weft__rendezvous_header {
     uint8_t client[WEFT__RENDEZVOUS_ID_BYTES];
     int32_t rank, world; /* JOIN: -1 where not given */
     int32_t status;      /* FAIL, FAILED */
-    uint32_t step;       /* GATHER, PARTS, GATHERED: from 1; JOIN: which of the client's connections */
-    uint32_t alike;      /* GATHER: bytes that the block begins with and that are the same on many ranks */
+    uint32_t
+        step; /* GATHER, PARTS, GATHERED: from 1; JOIN: which of the client's connections; HERE: which question */
+    uint32_t alike; /* GATHER: bytes that the block begins with and that are the same on many ranks */
 } weft__rendezvous_header;
 _Static_assert(sizeof(weft__rendezvous_header) == 44, "fixed on the wire");
 

@@ -127,13 +127,14 @@ static void happen(void)
 
 static void check(void)
 {
-    int parts = 0;
+    int parts = 0, asks = 0;
     if (relay.count < 0 || relay.count > relay.room) abort();
     for (int i = 0; i < relay.count; i++) {
         if (client_of(relay.clients[i].id) != &relay.clients[i]) abort();
         parts += relay.clients[i].part != NULL;
+        asks += relay.clients[i].asked != 0;
     }
-    if (parts != relay.parts || is_named) abort();
+    if (parts != relay.parts || asks != relay.asks || is_named) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

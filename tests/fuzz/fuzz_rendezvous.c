@@ -83,6 +83,8 @@ static void check(const weft__rendezvous_server *s)
     }
     if (s->phase == WEFT__SERVER_COMPLETE && (s->count != s->world || gathered != s->gathered)) abort();
     if (s->phase == WEFT__SERVER_FAILED && (s->status >= 0 || s->status < WEFT_ERR_STATE)) abort();
+    if (s->phase == WEFT__SERVER_JOINING && s->count == s->world && !weft__rendezvous_is_in_doubt(s)) abort();
+    if (s->phase != WEFT__SERVER_JOINING && s->claim_count) abort();
     weft__rendezvous_missing(s, s->count ? &s->members[0] : NULL, words, sizeof words);
     if (!memchr(words, 0, sizeof words)) abort();
 }

@@ -323,12 +323,13 @@ static void die(client *c)
 
 /* ---- what happens ---- */
 
-/* An end is told before what came before it is read, or after, as it falls out. */
+/* An end is told before what came before it is read, or after, as it falls out; all are by when a relay answers that somebody is
+ * there, as it waits before it does. */
 static void tell_ends(client *leader)
 {
     for (int i = 0; i < way_count; i++)
         if (ways[i].to == leader - clients && ways[i].ended && !ways[i].told &&
-            (!ways[i].up.first || chance_one_in(2))) {
+            (!ways[i].up.first || leader->relay.asks || chance_one_in(2))) {
             ways[i].told = true;
             weft__relay_connection_ended(&leader->relay, i);
         }
@@ -346,7 +347,8 @@ static bool may_settle(const client *leader)
 static bool has_news(const client *leader)
 {
     const weft__relay *r = &leader->relay;
-    return !r->seeks && (r->some_ended || (r->phase == WEFT__RELAY_SERVING && (r->parts || r->words.count)));
+    return !r->seeks &&
+           (r->some_ended || (r->phase == WEFT__RELAY_SERVING && (r->parts || r->words.count || r->asks)));
 }
 
 static void deliver_up(int number)
@@ -389,32 +391,10 @@ static void deliver_down(int number)
     free(f);
 }
 
-/* Whether something still comes by that way to the server. */
-static bool is_on_its_way(int number)
-{
-    const client *upper;
-    if (number < 0) return false;
-    upper = upper_end(number);
-    if (ways[number].up.first) return true;
-    if (!upper) return false;
-    if (!upper->dead && upper->relay.phase == WEFT__RELAY_SERVING &&
-        ((ways[number].ended && !ways[number].told) || upper->relay.some_ended || upper->relay.words.count))
-        return true;
-    return is_on_its_way(upper->relay_way);
-}
-
-/* Whether a way of a dead client, or of its relay, still says something to the server. */
-static bool is_heard_of(const client *c)
-{
-    return is_on_its_way(c->way) || (c->leads && is_on_its_way(c->relay_way));
-}
-
+/* The heir of a dead one may, though all that one has said, and the word of its end, is still on its way. */
 static bool may_come(int number)
 {
-    if (clients[number].came || clients[number].dead) return false;
-    for (int i = 0; i < client_count; i++)
-        if (clients[i].heir == number && is_heard_of(&clients[i])) return false;
-    return true;
+    return !clients[number].came && !clients[number].dead;
 }
 
 /* One thing that can happen, from a place that is drawn.  False: nothing can. */
@@ -428,6 +408,7 @@ static bool happen(void)
                 come(c);
                 return true;
             }
+            if (c->leads && !c->dead && c->relay.asks) tell_ends(c);
             if (c->leads && !c->dead && has_news(c) && may_settle(c) && chance_one_in(3)) {
                 weft__relay_settle(&c->relay, WEFT__NEVER - 1);
                 return true;

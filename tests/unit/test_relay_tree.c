@@ -155,12 +155,27 @@ static void a_middle_that_dies_before_all_are_there_can_be_replaced(void **state
     (void)state;
     come_as_chain(SILENT_MS, LONG_MS, pids);
     end_rank(pids[2]);
-    await_all_before(2); /* that it has gone is known, so that nobody has its rank twice */
+    await_all_before(2); /* that it has gone is known */
     pids[2] = play_as_process(2);
     usleep(100000);
     pids[N - 1] = play_as_process(N - 1);
     reap(pids, (1U << N) - 1);
     all_met(N);
+}
+
+/* Word of its end is still on its way through relays when it is there again, and the last one too. */
+static void a_middle_that_dies_can_be_replaced_at_once(void **state)
+{
+    pid_t pids[N];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        come_as_chain(SILENT_MS, LONG_MS, pids);
+        end_rank(pids[2]);
+        pids[2] = play_as_process(2);
+        pids[N - 1] = play_as_process(N - 1);
+        reap(pids, (1U << N) - 1);
+        all_met(N);
+    }
 }
 
 /* Who is below two relays and brings nothing. */
@@ -199,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_middle_that_dies_is_named_alone),
         cmocka_unit_test(a_middle_that_stops_is_named_alone),
         cmocka_unit_test(a_middle_that_dies_before_all_are_there_can_be_replaced),
+        cmocka_unit_test(a_middle_that_dies_can_be_replaced_at_once),
         cmocka_unit_test(who_does_not_gather_is_named_behind_relays),
         cmocka_unit_test(who_fails_below_is_heard),
     };
