@@ -389,12 +389,13 @@ static void end_if_over(weft__relay *relay)
     if (relay->phase == WEFT__RELAY_SERVING) relay_to(relay, WEFT__RELAY_OVER);
 }
 
-/* Before somebody joins, in its place perhaps.  What they have said may still have to be read. */
-static void tell_of_the_ended(weft__relay *relay)
+/* Before somebody joins, in its place perhaps, or when all that they said has been read.  For who is in the job nobody comes,
+ * and a relay above takes nothing from it after this. */
+static void tell_of_the_ended(weft__relay *relay, bool all_is_read)
 {
     for (int i = relay->count - 1; i >= 0 && relay->some_ended; i--) {
         weft__relayed *client = &relay->clients[i];
-        if (!client->ended || client->left) continue;
+        if (!client->ended || client->left || (client->welcomed && !all_is_read)) continue;
         say_up(relay, WEFT__RENDEZVOUS_LEFT, client->id, 0, NULL, 0);
         client->left = true;
     }
@@ -404,7 +405,7 @@ static void tell_of_the_ended(weft__relay *relay)
 static void take_the_ended_away(weft__relay *relay)
 {
     if (!relay->some_ended) return;
-    tell_of_the_ended(relay);
+    tell_of_the_ended(relay, true);
     relay->some_ended = false;
     for (int i = relay->count - 1; i >= 0; i--)
         if (relay->clients[i].ended) take_away(relay, &relay->clients[i]);
@@ -427,7 +428,7 @@ static weft__relayed *meet(weft__relay *relay, const weft__relayed *from, const 
             if (relay->clients[i].fd == from->fd && !is_of_route(&relay->clients[i], from) &&
                 memcmp(relay->clients[i].id, h->client, sizeof h->client) != 0)
                 relay->some_ended = relay->clients[i].ended = true;
-        tell_of_the_ended(relay);
+        tell_of_the_ended(relay, false);
         relay->some_ended = relay->some_ended || from->ended;
     }
     client = find(relay, h->client);
