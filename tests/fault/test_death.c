@@ -198,21 +198,45 @@ static void amid_messages(job_rank *me)
     check_afterwards(me, untouched);
 }
 
-/* A group that the dead should have joined comes to nothing, well before its time. */
-static void new_group_with_the_dead(job_rank *me)
+static void ask_for_all(job_rank *me, weft_group **group, weft_request **req)
 {
     static const int all[] = {0, 1, 2, 3};
-    weft_group *group = NULL;
-    weft_request *req = NULL;
-    if (me->rank != VICTIM) {
-        CHECK_OK(weft_new_group(me->world, all, RANKS, NULL, &group, &req));
-    }
-    await_death(me);
+    if (me->rank != VICTIM) CHECK_OK(weft_new_group(me->world, all, RANKS, NULL, group, req));
+}
+
+static void check_not_made(job_rank *me, weft_group *group, weft_request *req)
+{
     check_dead(me, req);
     weft_release(req);
     CHECK(weft_group_status(group) < 0);
     CHECK_OK(weft_group_free(group));
+}
+
+/* A group that the dead should have joined comes to nothing, well before its time. */
+static void new_group_with_the_dead(job_rank *me)
+{
+    weft_group *group = NULL;
+    weft_request *req = NULL;
+    ask_for_all(me, &group, &req);
+    await_death(me);
+    check_not_made(me, group, req);
     job_mark(me, 2); /* the lowest member must not leave before all have heard from it */
+    job_await(me, 2, ALIVE);
+}
+
+/* Also while the lowest member, which keeps count, has not asked for it: from the others it knows who belongs to it. */
+static void new_group_before_its_lead(job_rank *me)
+{
+    weft_group *group = NULL;
+    weft_request *req = NULL;
+    if (me->rank != 0) ask_for_all(me, &group, &req);
+    await_death(me);
+    if (me->rank == 0) {
+        job_await(me, 2, ALIVE - 1);
+        ask_for_all(me, &group, &req);
+    }
+    check_not_made(me, group, req);
+    job_mark(me, 2);
     job_await(me, 2, ALIVE);
 }
 
@@ -318,6 +342,7 @@ int main(int argc, char **argv)
         DEATH("amid large collectives", amid_traffic),
         DEATH("amid large messages", amid_messages),
         DEATH("amid new_group", new_group_with_the_dead),
+        DEATH("amid new_group, before its lead", new_group_before_its_lead),
         DEATH("many groups", many_groups),
         DEATH("heard of from another", heard_of),
         EXEC("a rank that becomes another program", executes),

@@ -36,6 +36,7 @@ static const char *const what_names[COUNTED] = {"first words", "messages"};
 static int64_t counts[PHASES][COUNTED][WIRES_RANKS_MAX]; /* by who sends */
 /* Pairs that have had a word for each other beside data: a first word may need a connection. */
 static bool talked[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
+static int64_t bytes_into[PHASES][WIRES_RANKS_MAX]; /* by who gets them, over the data plane */
 static phase now = PHASES;
 
 weft_status __real_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length);
@@ -78,6 +79,7 @@ static int rank_of_wire(const weft__watchdog_wire *wire)
 weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length)
 {
     count(now, rank_of_p2p(p2p), peer);
+    if (now != PHASES) bytes_into[now][peer] += (int64_t)length;
     return __real_weft__p2p_control(p2p, peer, type, bytes, length);
 }
 
@@ -208,7 +210,7 @@ static void show(phase p)
     for (int what = 0; what < COUNTED; what++)
         printf(" | %6lld %.2f %5lld %5lld", (long long)sum_of(p, what), (double)sum_of(p, what) / world.ranks,
                (long long)most_of(p, what), (long long)counts[p][what][0]);
-    printf("\n");
+    printf(" | into rank 0 %lld bytes\n", (long long)bytes_into[p][0]);
     fflush(stdout);
 }
 
@@ -222,10 +224,20 @@ static void check(phase p, int what, int64_t each, int64_t one)
                  (long long)each * world.ranks, (long long)one);
 }
 
+/* Into one rank, so many bytes of each other one, and not a list of all from each. */
+static void check_bytes(phase p, int64_t each)
+{
+    for (int i = 0; i < world.ranks; i++)
+        if (bytes_into[p][i] > each * world.ranks)
+            fail_msg("%s of %d ranks: %lld bytes into rank %d; expected at most %lld", phase_names[p],
+                     world.ranks, (long long)bytes_into[p][i], i, (long long)each * world.ranks);
+}
+
 static void begin(int ranks)
 {
     memset(counts, 0, sizeof counts);
     memset(talked, 0, sizeof talked);
+    memset(bytes_into, 0, sizeof bytes_into);
     chance_seed((uint64_t)ranks);
     trace_begin("counts", (uint64_t)ranks);
     world_open_all(ranks, weft__executors);
@@ -276,6 +288,7 @@ static void in_order(int ranks)
     world_close();
     check(NEW_GROUP, FIRST_WORDS, 1, 1);
     check(NEW_GROUP, MESSAGES, 2, ranks + 1);
+    check_bytes(NEW_GROUP, 320);
     check_late(ranks);
     check_break(TIME_UP, ranks, 2);
     check_break(BREAK, ranks, 1);

@@ -1,10 +1,13 @@
 /* test_group_create.c - what a member says of an attempt to make a group whose lead it does not reach
- * (runtime/fault/heartbeats.md): the lead hears of it when the two reach each other again. */
+ * (runtime/fault/heartbeats.md): the lead hears of it when the two reach each other again.  And what a lead does whose own
+ * caller has not come. */
+#include "create_message.h"
 #include "engine.h"
 #include "lone_rank.h"
 #include "p2p_box.h"
 #include "peer.h"
 #include "protocol.h"
+#include "reserve.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,8 +54,97 @@ static void test_a_failure_is_owed_and_told_at_once(void **state)
     lone_rank_close(ctx);
 }
 
+/* ---- at the lead, whose own caller has not come ---- */
+
+enum { OTHER = 4, STRANGER = 1 }; /* rank 3 and the other one are all of the group */
+
+static const weft__create_key key = {.parent = 1, .hash = {2, 3}, .occurrence = 1, .size = 2};
+
+static void say(int peer, int type, const unsigned char *members, size_t length)
+{
+    weft__create_message *m = weft__create_message_new(&key, length);
+    assert_non_null(m);
+    if (length) memcpy(m->rest, members, length);
+    weft__group_create_protocol.message(ctx, peer, type, m, sizeof *m + length);
+    weft__reserve_give(m);
+}
+
+static bool is_refused(int peer)
+{
+    return atomic_exchange(&ctx->peers[peer].refused, false);
+}
+
+static const unsigned char both = 1U << LONE_ME | 1U << OTHER;
+
+static void begin_as_lead(void)
+{
+    static const int all[] = {0, 1, 2, 3, 4};
+    ctx = lone_rank_open((lone_wires){note_sent, NULL});
+    ctx->world = lone_rank_group(ctx, all, LONE_WORLD, "world", 1);
+    memset(sent, 0, sizeof sent);
+    weft__engine_take(ctx);
+}
+
+static void end_as_lead(void)
+{
+    weft__engine_drop(ctx);
+    lone_rank_close(ctx);
+}
+
+/* The first one tells who the members are; who is none of them is not counted, and may not come again. */
+static void test_the_first_one_is_asked(void **state)
+{
+    (void)state;
+    begin_as_lead();
+    say(OTHER, WEFT__MESSAGE_CREATE_JOIN, NULL, 0);
+    assert_int_equal(sent[WEFT__MESSAGE_CREATE_ASK], 1);
+    say(STRANGER, WEFT__MESSAGE_CREATE_JOIN, NULL, 0);
+    assert_int_equal(sent[WEFT__MESSAGE_CREATE_ASK], 1);
+    assert_false(is_refused(STRANGER));
+    say(OTHER, WEFT__MESSAGE_CREATE_MEMBERS, &both, 1);
+    assert_true(is_refused(STRANGER));
+    assert_false(is_refused(OTHER));
+    say(STRANGER, WEFT__MESSAGE_CREATE_JOIN, NULL, 0);
+    assert_true(is_refused(STRANGER));
+    say(OTHER, WEFT__MESSAGE_CREATE_JOIN, NULL, 0);
+    assert_true(is_refused(OTHER));
+    assert_int_equal(sent[WEFT__MESSAGE_CREATE_READY], 0);
+    say(LONE_ME, WEFT__MESSAGE_CREATE_JOIN, &both, 1);
+    assert_int_equal(sent[WEFT__MESSAGE_CREATE_READY], 1);
+    end_as_lead();
+}
+
+/* Members that cannot be are refused, and so is who tells of them without having joined. */
+static void test_members_that_cannot_be(void **state)
+{
+    static const unsigned char wrong[] = {1U << OTHER,             /* not this rank */
+                                          both | 1U << STRANGER,   /* three; and this one is not the lowest */
+                                          1U << LONE_ME | 1U << 2, /* not who says it */
+                                          1U << LONE_ME | 1U << LONE_WORLD, /* no rank of the job */
+                                          0};
+    const unsigned char long_one[2] = {both};
+    (void)state;
+    begin_as_lead();
+    say(OTHER, WEFT__MESSAGE_CREATE_MEMBERS, &both, 1);
+    assert_false(is_refused(OTHER)); /* of what is over it may tell */
+    say(OTHER, WEFT__MESSAGE_CREATE_JOIN, NULL, 0);
+    say(STRANGER, WEFT__MESSAGE_CREATE_MEMBERS, &both, 1);
+    assert_true(is_refused(STRANGER));
+    for (size_t i = 0; i < sizeof wrong; i++) {
+        say(OTHER, WEFT__MESSAGE_CREATE_MEMBERS, &wrong[i], 1);
+        assert_true(is_refused(OTHER));
+    }
+    say(OTHER, WEFT__MESSAGE_CREATE_MEMBERS, long_one, sizeof long_one);
+    assert_true(is_refused(OTHER));
+    say(LONE_ME, WEFT__MESSAGE_CREATE_JOIN, &both, 1);
+    assert_int_equal(sent[WEFT__MESSAGE_CREATE_READY], 1);
+    end_as_lead();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_failure_is_owed_and_told_at_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_failure_is_owed_and_told_at_once),
+                                       cmocka_unit_test(test_the_first_one_is_asked),
+                                       cmocka_unit_test(test_members_that_cannot_be)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
