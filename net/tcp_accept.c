@@ -66,7 +66,8 @@ static void turn_away(weft__tcp_guest *guest, const char *why)
     weft__tcp_guest_end(guest);
 }
 
-/* Both ends come to the same choice: the lower rank's connection stays. */
+/* Both ends come to the same choice: the lower rank's connection stays.  Where that one lacks something for its own, so that
+ * there is none, it takes the other's. */
 static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer,
                                const weft__tcp_standing *theirs)
 {
@@ -75,7 +76,8 @@ static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer,
     case WEFT__TCP_IDLE: return WEFT__TCP_TAKEN;
     case WEFT__TCP_DIALLING:
     case WEFT__TCP_ASTRAY:
-    case WEFT__TCP_MENDING: return peer->rank < tcp->me ? WEFT__TCP_TAKEN : WEFT__TCP_CROSSED;
+    case WEFT__TCP_MENDING:
+        return peer->rank < tcp->me || weft__tcp_dial_want(peer) ? WEFT__TCP_TAKEN : WEFT__TCP_CROSSED;
     case WEFT__TCP_UP:
         if (weft__tcp_is_newer(peer, theirs)) return WEFT__TCP_TAKEN;
         break;

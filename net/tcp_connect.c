@@ -15,9 +15,10 @@
  *
  * A member listens from before it joins until it leaves, so a refused address means that it is gone.  One that
  * cannot be reached may be so for a moment: it is tried some times; a connection that broke is tried again until
- * WEFT_RECONNECT_MS are over, whatever goes wrong, or its host is lost (hearing.h).  A member may be slow: stopped, or
- * without a processor; once its kernel has taken a connection, the first or one made anew, its time limit is
- * WEFT__TCP_PATIENCE times a stranger's. */
+ * WEFT_RECONNECT_MS are over, whatever goes wrong, or its host is lost (hearing.h).  A member may be slow: stopped,
+ * without a processor, or without what it would accept a connection with.  Where its kernel takes one, the first or one
+ * made anew, it is late and not lost, however long: after WEFT__TCP_PATIENCE times a stranger's limit it is dialled again,
+ * which is refused where it has gone, and answered by nobody where its host has. */
 #include "clock.h"
 #include "log.h"
 #include "reserve.h"
@@ -531,6 +532,15 @@ static bool take_what_has_come(weft__tcp_dial *dial)
     return events != 0;
 }
 
+/* Its kernel took the connection, and says by the next one whether it is there still. */
+static void dial_the_silent_again(weft__tcp_dial *dial)
+{
+    dial->unanswered = 0;
+    dial->crossed_until_ns = 0; /* crossed again, it waits anew for the other's */
+    if (dial->mend_until_ns) dial->mend_until_ns = mend_until();
+    pause_dial(dial, "takes too long over the handshake", 0);
+}
+
 /* From the start after each: what losing a peer calls may end any dial. */
 void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
 {
@@ -540,16 +550,16 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
         const bool waits = dial->step == PAUSED || dial->step == AWAITING;
         if (waits) leave_out(dial, now_ns - dial->deadline_ns);
         if (take_what_has_come(dial)) continue;
-        if (dial->crossed_until_ns && now_ns >= dial->crossed_until_ns) {
+        if (dial->step > GREETING && !waits) {
+            dial_the_silent_again(dial);
+        } else if (dial->crossed_until_ns && now_ns >= dial->crossed_until_ns) {
             dial->crossed_until_ns = 0;
-            give_up(dial, "kept its own connection and never finished it", 0);
+            give_up(dial, "keeps its own connection and never finishes it", 0);
         } else if (waits) {
             if (dial->step == AWAITING) dial->attempts = dial->unanswered = 0;
             attempt(dial);
-        } else if (dial->step == GREETING) {
-            give_up(dial, "cannot be connected to", ETIMEDOUT);
         } else {
-            give_up(dial, "took too long over the handshake", 0);
+            give_up(dial, "cannot be connected to", ETIMEDOUT);
         }
     }
     WEFT__LIST_EACH(&tcp->dials, at)

@@ -47,8 +47,8 @@
     X(RECONNECT_MS, "WEFT_RECONNECT_MS", NUMBER, "5000", 0, INT32_MAX,                                      \
       "Milliseconds for which it is tried to make a TCP connection again that broke, before the rank at "   \
       "its other end is presumed dead, where no kernel answers, or unreachable if another rank hears its "  \
-      "host; 0: at once.  One whose kernel takes the connection, and that says nothing, has 12 times "      \
-      "WEFT_HANDSHAKE_MS; one that refuses it is presumed dead at once.")                                   \
+      "host; 0: at once.  One whose kernel takes the connection, and that says nothing, is late; one that " \
+      "refuses it is presumed dead at once.")                                                               \
     X(HEARTBEAT_MS, "WEFT_HEARTBEAT_MS", NUMBER, "1000", 0, INT32_MAX,                                      \
       "Milliseconds of silence of another host before its ranks are presumed dead, if no other host hears " \
       "it either; 0: nobody listens.")                                                                      \

@@ -84,6 +84,35 @@ static void test_one_that_broke_is_taken(void **state)
     arrives(send_packet(0, 1, 2, 1, false), 2);
 }
 
+/* The other one is stopped, or lacks what it would accept a connection with, for longer than any of these times: it is late. */
+static void other_stands_still(void)
+{
+    const int64_t until = weft__now_ns() + 3 * LONG_MS * WEFT__MS;
+    while (weft__now_ns() < until) turn(&ranks[0]), usleep(1000);
+    assert_string_equal(ranks[0].why, "");
+}
+
+static void test_first_connection_waits_for_one_that_stands_still(void **state)
+{
+    packet *l;
+    (void)state;
+    open_world(2);
+    l = send_packet(0, 1, 1, 1, false);
+    other_stands_still();
+    arrives(l, 1);
+}
+
+static void test_one_that_broke_waits_for_one_that_stands_still(void **state)
+{
+    packet *l;
+    (void)state;
+    meet();
+    shutdown(peer_1()->link->polled.fd, SHUT_RDWR);
+    l = send_packet(0, 1, 2, 1, false);
+    other_stands_still();
+    arrives(l, 2);
+}
+
 /* ---- the other rank is played by hand ---- */
 
 static int open_against_1(void)
@@ -179,6 +208,8 @@ int main(void)
         cmocka_unit_test_teardown(test_first_connection_is_taken, finish),
         cmocka_unit_test_teardown(test_first_handshake_is_answered, finish),
         cmocka_unit_test_teardown(test_one_that_broke_is_taken, finish),
+        cmocka_unit_test_teardown(test_first_connection_waits_for_one_that_stands_still, finish),
+        cmocka_unit_test_teardown(test_one_that_broke_waits_for_one_that_stands_still, finish),
         cmocka_unit_test_teardown(test_reset_after_it_stood, finish),
         cmocka_unit_test_teardown(test_crossed, finish),
     };

@@ -273,6 +273,27 @@ static void test_no_descriptors_to_mend_with(void **state)
     stands_again();
 }
 
+/* The lower rank has none, and so makes no connection of its own: it takes the other's. */
+static void test_the_other_has_descriptors(void **state)
+{
+    (void)state;
+    meet();
+    sockets_refused = INT_MAX;
+    shutdown(peer_1()->link->polled.fd, SHUT_RDWR);
+    while (peer_1()->state == WEFT__TCP_UP) turn(&ranks[0]);
+    assert_non_null(ranks[0].t->want(ranks[0].t, 1));
+    for (int i = 0; i < 10000 && peer_1()->state != WEFT__TCP_UP; i++) {
+        sockets_refused = INT_MAX;
+        turn(&ranks[0]);
+        sockets_refused = 0;
+        turn(&ranks[1]);
+        usleep(100);
+    }
+    assert_int_equal(peer_1()->state, WEFT__TCP_UP);
+    assert_false(peer_1()->link->dialled);
+    stands_again();
+}
+
 /* There are some again, but this rank is not run until the time is over that it has for the connection. */
 static void test_descriptors_come_while_it_stands_still(void **state)
 {
@@ -392,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_set_is_full_for_long),
         cmocka_unit_test(test_what_is_held_is_not_inherited),
         cmocka_unit_test(test_no_descriptors_to_mend_with),
+        cmocka_unit_test(test_the_other_has_descriptors),
         cmocka_unit_test(test_descriptors_come_while_it_stands_still),
         cmocka_unit_test(test_it_is_tried_again_after_a_while),
         cmocka_unit_test(test_no_memory_for_what_is_taken),
