@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 17
+#define WEFT_BACKEND_VERSION 18
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -74,6 +74,14 @@ typedef struct weft_backend_work {
     void *state;             /* the module's; NULL before start */
     void *owner;             /* the runtime's */
 } weft_backend_work;
+
+/* What is known of replays of graphs that have recorded works on one communicator. */
+typedef struct weft_backend_replays {
+    uint64_t begun;       /* all of them; counted as each begins */
+    int64_t since_ns;     /* one is under way, and has not moved since then, as far as was seen: of several that which has
+                             not for longest.  0: none is, or it cannot be told */
+    unsigned done, calls; /* of that one: how many calls are over, of how many */
+} weft_backend_replays;
 
 /* What a module may call: from any thread, but with no lock of its own held.  None of these blocks. */
 typedef struct weft_backend_runtime {
@@ -212,6 +220,9 @@ struct weft_backend {
     bool (*enter)(weft_backend *backend, weft_backend_work *first);
     /* Begin what has entered.  May block as a launch does, and where one hangs, until doom.  May finish it. */
     void (*issue)(weft_backend *backend, weft_backend_work *first);
+    /* What is known of replays: any thread, with locks of the runtime's held; does not block.  One that is under way has been
+     * seen to stand still from the first call that finds it so.  NULL: only where captures is. */
+    void (*replays)(weft_backend_comm *comm, weft_backend_replays *told);
 
     /* ---- the progress thread; these may block, for short ---- */
 

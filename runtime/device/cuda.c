@@ -5,6 +5,7 @@
 #include "batch.h"
 #include "clock.h"
 #include "device.h"
+#include "device_replays.h"
 #include "engine.h"
 #include "group.h"
 
@@ -155,6 +156,22 @@ weft_cuda_stream weft_nccl_stream(weft_group *group)
 {
     void *handle = NULL, *stream = NULL;
     return cuda_borrow(group, "nccl_stream", &handle, &stream) == WEFT_OK ? stream : NULL;
+}
+
+weft_status weft_graph_replays(weft_group *group, uint64_t *begun)
+{
+    weft_status status;
+    if (!group || !begun) return weft__fail(WEFT_ERR_ARGUMENT, "graph_replays: group or begun is NULL");
+    if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
+    if (!group->ctx->modules[WEFT_MEMORY_CUDA].backend ||
+        !group->ctx->modules[WEFT_MEMORY_CUDA].backend->replays)
+        return weft__fail(WEFT_ERR_UNSUPPORTED,
+                          "graph_replays: no backend of this context records graphs (backends: %s)",
+                          group->ctx->backend_names);
+    weft__engine_take(group->ctx);
+    *begun = weft__replays_begun(group);
+    weft__engine_drop(group->ctx);
+    return WEFT_OK;
 }
 
 /* ---- memory for NCCL and for kernels ---- */

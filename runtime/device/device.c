@@ -8,6 +8,7 @@
 #include "device_bundle.h"
 #include "device_captured.h"
 #include "device_lengths.h"
+#include "device_replays.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
@@ -449,6 +450,7 @@ void weft__device_hand(weft__device *first)
         atomic_fetch_add(&ctx->device_pending, 1);
     }
     weft__alarm_tick(ctx);
+    if (first->req->capture) weft__replays_expect(first->dev_comm);
     if (in_program(first->req)) {
         if (weft__program_by_caller(first)) return;
         weft__program_handed(first);

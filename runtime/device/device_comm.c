@@ -9,6 +9,7 @@
 #include "alarm.h"
 #include "device.h"
 #include "device_options.h"
+#include "device_replays.h"
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"
@@ -407,6 +408,8 @@ static void drop(weft__device_comm *dev_comm)
 {
     WEFT__ASSERT(weft__list_empty(&dev_comm->waiting));
     if (dev_comm->comm) dev_comm->module->backend->drop(dev_comm->comm);
+    free(dev_comm->captured);
+    dev_comm->captured = NULL;
     dev_comm->comm = NULL;
     dev_comm->group = NULL;
     dev_comm->world = NULL;
@@ -512,7 +515,6 @@ static void close_device_comms(weft_context *ctx)
     WEFT__LIST_EACH(comms, at)
     {
         weft__device_comm *dev_comm = WEFT__LIST_ENTRY(at, weft__device_comm, link);
-        free(dev_comm->captured);
         free(dev_comm->why);
         free(dev_comm);
     }
@@ -525,6 +527,7 @@ const weft__protocol weft__device_comms_protocol = {.name = "device communicator
                                                     .open = open_device_comms,
                                                     .close = close_device_comms,
                                                     .message = comms_message,
+                                                    .due = weft__replays_due,
                                                     .peer_gone = comms_peer_gone,
                                                     .peer_unreachable = comms_peer_gone,
                                                     .group_broken = comms_group_broken,

@@ -6,6 +6,7 @@
  * it was doomed meanwhile. */
 #include "communicator.h"
 #include "options.h"
+#include "replays.h"
 #include "thread.h"
 
 #include <stdio.h>
@@ -109,6 +110,7 @@ static weft_status equip(weft__comm *comm, char *text, size_t bytes)
     /* Barriers add up what is there; nobody reads it, but it should be something. */
     error = cudaMemsetAsync(comm->scratch, 0, WEFT__COMM_SCRATCH, comm->stream);
     if (error != cudaSuccess) return cuda_failed(error, "cudaMemsetAsync", text, bytes);
+    if (comm->by_callers) weft__replays_equip();
     error = weft__event_pool_grow(comm->nccl, comm->by_callers ? EVENTS_CALLED : EVENTS_SPARE);
     if (error != cudaSuccess) return cuda_failed(error, "cudaEventCreateWithFlags", text, bytes);
     return WEFT_OK;

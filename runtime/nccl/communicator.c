@@ -28,6 +28,7 @@ weft__comm *weft__comm_make(weft__nccl *nccl, void *owner, int rank, int size, c
     weft__list_init(&comm->listed);
     weft__list_init(&comm->link);
     weft__list_init(&comm->registered);
+    weft__list_init(&comm->holds);
     pthread_mutex_lock(&nccl->lock);
     comm->family = ++nccl->families;
     weft__list_append(&nccl->comms, &comm->link);

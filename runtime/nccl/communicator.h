@@ -97,6 +97,8 @@ struct weft_backend_comm {
     atomic_uint graphs; /* that hold the struct, one a capture, from before NCCL is called; under the lock */
     unsigned recorded;  /* of these, the ones for which NCCL has recorded something */
     weft__hold *hold;   /* what the last capture's graph holds; NULL: it is gone */
+    weft__list holds;   /* what each graph holds, */
+    uint64_t replayed;  /* and how often those that are gone were replayed */
     atomic_bool awaits; /* a thread aborts it, and may have to wait for these; under nccl->lock too */
     bool lent;          /* to the program, which may be inside a call of it at any time */
     weft__list registered;     /* memory of the program's: registered.c */

@@ -35,6 +35,10 @@
     X(cudaGetDevice, (int *device), (device))                                                                \
     X(cudaGetDeviceCount, (int *count), (count))                                                             \
     X(cudaGetLastError, (void), ())                                                                          \
+    X(cudaGraphAddHostNode,                                                                                  \
+      (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,                \
+       const struct cudaHostNodeParams *what),                                                               \
+      (node, graph, after, count, what))                                                                     \
     X(cudaGraphRetainUserObject,                                                                             \
       (cudaGraph_t graph, cudaUserObject_t object, unsigned count, unsigned flags),                          \
       (graph, object, count, flags))                                                                         \

@@ -8,9 +8,11 @@ cudaStream_t weft__graph_of(const weft_backend_work *first, bool *one);
 /* With the turn: the graph that the stream is being captured into holds the communicator from here on. */
 cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream);
 /* With the turn, after it: NCCL has recorded something in that graph, and counts it. */
-void weft__graph_recorded(weft__comm *comm);
+cudaError_t weft__graph_recorded(weft__comm *comm, cudaStream_t stream);
 /* The communicator's lock held, when its state or its graphs have changed: does its abort wait for them? */
 void weft__graph_awaited(weft__comm *comm);
+/* A slot of the seam. */
+void weft__graph_replays(weft__comm *comm, weft_backend_replays *told);
 /* The communicator's lock held: until no graph holds it. */
 void weft__graph_outwait(weft__comm *comm);
 #endif

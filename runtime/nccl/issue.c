@@ -386,10 +386,15 @@ static weft_status record_calls(weft__comm *comm, weft_backend_work *first, cuda
     comm->called = false;
     result = group(comm, first, &call);
     comm->capture = NULL;
-    if (result == ncclSuccess && comm->called) weft__graph_recorded(comm);
+    if (result == ncclSuccess && comm->called) error = weft__graph_recorded(comm, stream);
     if (weft__comm_doomed(comm)) {
         snprintf(text, bytes, "it was stopped while it was recorded");
         return WEFT_ERR_BROKEN;
+    }
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        snprintf(text, bytes, "telling of its replays: CUDA says \"%s\"", cudaGetErrorString(error));
+        return WEFT_ERR_SYSTEM;
     }
     if (result == ncclSuccess) return WEFT_OK;
     status = weft__comm_error(call, result, text, bytes);

@@ -9,6 +9,7 @@
 #include "communicator.h"
 #include "cuda_device.h"
 #include "cudart.h"
+#include "graph.h"
 #include "issue.h"
 #include "memory.h"
 #include "options.h"
@@ -128,6 +129,7 @@ static const weft_backend slots = {
     .issue = weft__issue_entered,
     .start = weft__issue_start,
     .poll = weft__issue_poll,
+    .replays = weft__graph_replays,
     .mem_alloc = weft__memory_alloc,
     .mem_free = weft__memory_free,
     .memory_held = weft__memory_held,

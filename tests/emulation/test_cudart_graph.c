@@ -140,6 +140,33 @@ static void what_is_captured_runs_at_each_launch(void **state)
     assert_int_equal(atomic_load(&kernels_left), 0);
 }
 
+/* Beside what was captured, and waiting for none of it. */
+static void a_function_is_added(void **state)
+{
+    enum { LAUNCHES = 3 };
+    atomic_int calls = 0;
+    const struct cudaHostNodeParams what = {.fn = count_call, .userData = &calls},
+                                    none = {.userData = &calls};
+    cudaGraphNode_t node;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+
+    (void)state;
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(cudaMemsetAsync(other, 0, BYTES, stream));
+    OK(cudaStreamEndCapture(stream, &graph));
+    assert_int_equal(cudaGraphAddHostNode(&node, NULL, NULL, 0, &what), cudaErrorInvalidValue);
+    assert_int_equal(cudaGraphAddHostNode(&node, graph, NULL, 1, &what), cudaErrorInvalidValue);
+    assert_int_equal(cudaGraphAddHostNode(&node, graph, NULL, 0, &none), cudaErrorInvalidValue);
+    OK(cudaGraphAddHostNode(&node, graph, NULL, 0, &what));
+    exec = instance_of(graph);
+    assert_int_equal(atomic_load(&calls), 0);
+    for (int i = 0; i < LAUNCHES; i++) OK(cudaGraphLaunch(exec, stream));
+    OK(cudaStreamSynchronize(stream));
+    assert_int_equal(atomic_load(&calls), LAUNCHES);
+    OK(cudaGraphExecDestroy(exec));
+}
+
 /* A fork of the capture, and a stream of its own for each launch: they come one after the other all the same. */
 static void launches_of_one_come_in_order(void **state)
 {
@@ -280,13 +307,10 @@ int main(void)
 {
     setenv("CUDA_EMULATION_MISUSE", "report", 1);
     const struct CMUnitTest tests[] = {
-        TEST(what_is_captured_runs_at_each_launch),
-        TEST(launches_of_one_come_in_order),
-        TEST(work_after_the_join_is_missed),
-        TEST(a_launch_is_checked_as_work_is),
-        TEST(a_graph_holds_objects),
-        TEST(a_spoilt_capture_drops_what_it_recorded),
-        TEST(what_no_graph_can_hold_is_refused),
+        TEST(what_is_captured_runs_at_each_launch),    TEST(a_function_is_added),
+        TEST(launches_of_one_come_in_order),           TEST(work_after_the_join_is_missed),
+        TEST(a_launch_is_checked_as_work_is),          TEST(a_graph_holds_objects),
+        TEST(a_spoilt_capture_drops_what_it_recorded), TEST(what_no_graph_can_hold_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,14 @@ typedef struct {
     int value;                         /* of a fill, whose from is NULL */
 } transfer;
 
+enum { WORD = 8 };
+
+/* The host may look at what is pinned while the device writes there, and each byte is old or new. */
+static void store_bytes(char *to, int value, size_t width)
+{
+    for (size_t i = 0; i < width; i++) __atomic_store_n(to + i, (char)value, __ATOMIC_SEQ_CST);
+}
+
 static void move(void *arg)
 {
     transfer *what = arg;
@@ -32,7 +40,9 @@ static void move(void *arg)
     size_t from_pitch = what->staged ? what->width : what->from_pitch;
 
     for (size_t row = 0; row < what->height; row++, to += what->to_pitch) {
-        if (!what->from)
+        if (!what->from && what->width <= WORD)
+            store_bytes(to, what->value, what->width);
+        else if (!what->from)
             memset(to, what->value, what->width);
         else
             memmove(to, from + row * from_pitch, what->width);

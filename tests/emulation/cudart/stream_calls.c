@@ -210,6 +210,33 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
     return emu__end(queue_call(stream, &(host_call){.function = function, .arg = arg}));
 }
 
+/* Where pieces are kept in their order alone, one that waits for nothing comes at its place all the same. */
+static cudaError_t add_host_node(cudaGraph_t graph, const struct cudaHostNodeParams *what)
+{
+    host_call *call = malloc(sizeof *call);
+    bool added;
+
+    if (!call) return cudaErrorMemoryAllocation;
+    *call = (host_call){.function = what->fn, .arg = what->userData};
+    emu__lock();
+    added = emu__graph_add(graph, &(emu__piece){queue_recorded, free, call});
+    emu__unlock();
+    if (!added) free(call);
+    return added ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                                 size_t count, const struct cudaHostNodeParams *what)
+{
+    cudaError_t error = emu__begin("cudaGraphAddHostNode", 0);
+
+    if (error) return emu__end(error);
+    if (!node || !graph || !what || !what->fn || (count && !after)) return emu__end(cudaErrorInvalidValue);
+    if (count) return emu__end(cudaErrorNotSupported);
+    *node = NULL; /* nothing takes one */
+    return emu__end(add_host_node(graph, what));
+}
+
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *arg,
                                   unsigned flags)
 {

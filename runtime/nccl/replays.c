@@ -1,0 +1,111 @@
+/* replays.c - see replays.h.
+ *
+ * A replay is no call of this library's, so the graph itself has to tell of it.  Two nodes do that:
+ *   - A function of the host at the graph's root counts.  Nothing depends on it, so no kernel waits for it; the graph as a
+ *     whole does, but it begins with the graph.
+ *   - Where a replay is, it writes into a place in pinned memory: two bytes filled with 1 before the first call, and with one
+ *     more after each.  A fill can be captured, needs no source, and costs less than what asks the host.
+ * Who looks clears the second byte first and reads the first one then.  As long as the second one stays clear nothing has been
+ * written since: so the replay that was under way then is still where it was, and is no other one that looks like it.
+ *
+ * The places are the process's and are never freed, for graphs outlive contexts.  Fails: where none is free replays are
+ * counted only. */
+#include "replays.h"
+
+#include "cudart.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+
+#define PLACES      2048 /* a page's */
+#define PLACE_BYTES 2
+#define FARTHEST    UINT8_MAX /* what comes later is not told apart */
+
+static struct {
+    pthread_mutex_t lock;
+    unsigned char *bytes; /* NULL: none were made yet */
+    unsigned next;        /* where the search goes on */
+    bool taken[PLACES];
+} places = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void weft__replays_equip(void)
+{
+    void *bytes = NULL;
+    pthread_mutex_lock(&places.lock);
+    if (!places.bytes && cudaHostAlloc(&bytes, PLACES * PLACE_BYTES, cudaHostAllocPortable) == cudaSuccess)
+        places.bytes = bytes;
+    else if (!places.bytes)
+        cudaGetLastError();
+    pthread_mutex_unlock(&places.lock);
+}
+
+static _Atomic uint8_t *place_take(void)
+{
+    unsigned char *place = NULL;
+    pthread_mutex_lock(&places.lock);
+    for (unsigned i = 0; places.bytes && i < PLACES && !place; i++) {
+        unsigned at = places.next++ % PLACES;
+        if (places.taken[at]) continue;
+        places.taken[at] = true;
+        place = places.bytes + (size_t)at * PLACE_BYTES;
+    }
+    pthread_mutex_unlock(&places.lock);
+    if (place) memset(place, 0, PLACE_BYTES);
+    return (_Atomic uint8_t *)place;
+}
+
+static void count(void *replays)
+{
+    atomic_fetch_add(&((weft__replays *)replays)->begun, 1);
+}
+
+void weft__replays_init(weft__replays *replays, cudaStream_t stream)
+{
+    replays->stream = stream;
+    replays->place = place_take();
+}
+
+cudaError_t weft__replays_write(const weft__replays *replays, unsigned step)
+{
+    if (!replays->place || !step) return cudaSuccess;
+    return cudaMemsetAsync((void *)replays->place, (int)step, PLACE_BYTES, replays->stream);
+}
+
+cudaError_t weft__replays_begin(weft__replays *replays, cudaGraph_t graph)
+{
+    const struct cudaHostNodeParams root = {.fn = count, .userData = replays};
+    cudaGraphNode_t node;
+    cudaError_t error = cudaGraphAddHostNode(&node, graph, NULL, 0, &root);
+    return error == cudaSuccess ? weft__replays_write(replays, 1) : error;
+}
+
+unsigned weft__replays_note(weft__replays *replays, cudaStream_t stream)
+{
+    replays->calls++;
+    replays->apart = replays->apart || stream != replays->stream;
+    return replays->apart || replays->calls >= FARTHEST ? 0 : replays->calls + 1;
+}
+
+bool weft__replays_look(weft__replays *replays, int64_t now_ns, unsigned *done)
+{
+    unsigned last = replays->calls < FARTHEST ? replays->calls + 1 : FARTHEST, at;
+    bool moved;
+    if (!replays->place || replays->apart) return false;
+    moved = atomic_exchange(&replays->place[1], 0);
+    at = atomic_load(&replays->place[0]);
+    if (!at || at == last)
+        replays->since_ns = 0;
+    else if (moved || !replays->since_ns)
+        replays->since_ns = now_ns;
+    *done = at - 1;
+    return replays->since_ns;
+}
+
+void weft__replays_end(weft__replays *replays)
+{
+    if (!replays->place) return;
+    pthread_mutex_lock(&places.lock);
+    places.taken[(size_t)((unsigned char *)replays->place - places.bytes) / PLACE_BYTES] = false;
+    pthread_mutex_unlock(&places.lock);
+}

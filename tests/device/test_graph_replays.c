@@ -1,0 +1,200 @@
+/* test_graph_replays.c - replays of graphs that have recorded operations, in program order (WEFT_DEVICE_ORDER=program, which
+ * this program is run with): that they are counted, and that one which does not end is told, and no other. */
+#include "chain.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+    pthread_mutex_t lock;
+    int lines; /* about replays */
+    char last[1024];
+} told = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void note(int level, const char *line, void *arg)
+{
+    (void)level, (void)arg;
+    if (!strstr(line, "a replay of a graph")) return;
+    pthread_mutex_lock(&told.lock);
+    told.lines++;
+    snprintf(told.last, sizeof told.last, "%s", line);
+    pthread_mutex_unlock(&told.lock);
+}
+
+static int lines(void)
+{
+    pthread_mutex_lock(&told.lock);
+    int n = told.lines;
+    pthread_mutex_unlock(&told.lock);
+    return n;
+}
+
+static uint64_t begun(weft_group *group)
+{
+    uint64_t count = 99;
+    CHECK_OK(weft_graph_replays(group, &count));
+    return count;
+}
+
+static void launch(const chain *c)
+{
+    DEVICE_OK(device()->cudaGraphLaunch(c->exec, c->stream));
+}
+
+/* ---- counted ---- */
+
+/* Those of two graphs count, also when one is gone; whatever else the group does is none. */
+static void counted(job_rank *me)
+{
+    chain c = take_chain(me), other = take_chain(me);
+    weft_group *fresh = job_group(me, me->size, "fresh", 0);
+    CHECK_INT(begun(fresh), 0);
+    warm_up(me, me->world, &c);
+    make_graph(me, me->world, &c);
+    make_graph(me, me->world, &other);
+    CHECK_INT(begun(me->world), 0);
+    for (int time = 0; time < FEW; time++) replay(me, &c, time);
+    CHECK_INT(begun(me->world), FEW);
+    replay(me, &other, 1);
+    CHECK_INT(begun(me->world), FEW + 1);
+    drop_graph(&c);
+    warm_up(me, me->world, &other);
+    CHECK_INT(begun(me->world), FEW + 1);
+    replay(me, &other, 2);
+    CHECK_INT(begun(me->world), FEW + 2);
+    CHECK_INT(begun(fresh), 0);
+    drop_graph(&other);
+    give_chain(&c);
+    give_chain(&other);
+    CHECK_OK(weft_group_free(fresh));
+    job_meet(me);
+}
+
+/* Two captures at once, each with parts of the group's. */
+static void two_captures(job_rank *me)
+{
+    chain c = take_chain(me), other = take_chain(me);
+    weft_request *req = NULL;
+    other.stream = device_stream(0);
+    const weft_call here = {.stream = c.stream}, there = {.stream = other.stream};
+    warm_up(me, me->world, &c);
+    begin_capture(&c);
+    begin_capture(&other);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weft_all_reduce(me->world, c.in, c.last, COUNT, WEFT_INT32, WEFT_SUM, &here, &req));
+        was_recorded(req, &c);
+        CHECK_OK(weft_all_reduce(me->world, other.in, other.last, COUNT, WEFT_INT32, WEFT_SUM, &there, &req));
+        was_recorded(req, &other);
+    }
+    end_capture(&c);
+    end_capture(&other);
+    DEVICE_OK(device()->cudaGraphInstantiate(&c.exec, c.graph, 0));
+    DEVICE_OK(device()->cudaGraphInstantiate(&other.exec, other.graph, 0));
+    replay(me, &c, 1);
+    replay(me, &other, 2);
+    CHECK_INT(begun(me->world), 2);
+    drop_graph(&c);
+    drop_graph(&other);
+    give_chain(&c);
+    give_chain(&other);
+    job_meet(me);
+}
+
+/* ---- watched ---- */
+
+static chain begin_watched(job_rank *me, weft_group **group)
+{
+    chain c = take_chain(me);
+    weft_set_log(note, NULL);
+    *group = job_group(me, me->size, "watched", 0);
+    CHECK_OK(weft_group_set_timeout(*group, job_short_ms()));
+    warm_up(me, *group, &c);
+    make_graph(me, *group, &c);
+    job_meet(me);
+    return c;
+}
+
+static void end_watched(job_rank *me, weft_group *group, chain *c)
+{
+    device_sync(c->stream);
+    job_meet(me);
+    weft_set_log(NULL, NULL);
+    drop_graph(c);
+    CHECK_OK(weft_group_free(group));
+    give_chain(c);
+    job_meet(me);
+}
+
+/* Its peer launches nothing: the first of three calls does not end.  It is told once, and again of another one. */
+static void one_stands(job_rank *me)
+{
+    weft_group *group;
+    chain c = begin_watched(me, &group);
+    for (int time = 1; time <= 2; time++) {
+        if (!me->rank) {
+            int64_t began = job_now_ns();
+            launch(&c);
+            while (lines() < time && job_now_ns() - began < 1000000LL * (2 * job_short_ms() + job_late_ms()))
+                job_sleep_ms(1);
+            CHECK_INT(lines(), time);
+            CHECK_PERIOD(began, job_now_ns(), job_short_ms() - 1, 2 * job_short_ms() + job_late_ms());
+            CHECK_TEXT(told.last, "group watched");
+            CHECK_TEXT(told.last, "of 3 calls");
+            CHECK_TEXT(told.last, " 0 are over");
+            CHECK_TEXT(told.last, time == 1 ? "1 replays have begun" : "2 replays have begun");
+            job_sleep_ms(job_short_ms() / 2);
+            CHECK_INT(lines(), time);
+        }
+        job_meet(me);
+        if (me->rank) launch(&c);
+        device_sync(c.stream);
+        job_meet(me);
+        job_sleep_ms(job_short_ms() / 2); /* that it has ended is seen */
+    }
+    CHECK_INT(lines(), me->rank ? 0 : 2);
+    end_watched(me, group, &c);
+}
+
+/* Each waits for its peer for less than the timeout, and all together for longer: whoever looks now and then sees each time
+ * one that has begun and not ended. */
+static void one_after_the_other(job_rank *me)
+{
+    weft_group *group;
+    chain c = begin_watched(me, &group);
+    int64_t began = job_now_ns();
+    while (job_now_ns() - began < 2500000LL * job_short_ms()) {
+        launch(&c);
+        launch(&c);
+        if (me->rank) job_sleep_ms(job_short_ms() / 4);
+        device_sync(c.stream);
+        int32_t own = job_now_ns() - began < 2500000LL * job_short_ms(), all = 0;
+        CHECK_OK(weft_all_reduce(me->world, &own, &all, 1, WEFT_INT32, WEFT_MIN, NULL, NULL));
+        if (!all) break;
+    }
+    CHECK_INT(lines(), 0);
+    end_watched(me, group, &c);
+}
+
+/* A graph that has ended is not under way, however long it is not launched again. */
+static void one_that_rests(job_rank *me)
+{
+    weft_group *group;
+    chain c = begin_watched(me, &group);
+    for (int time = 0; time < FEW; time++) replay(me, &c, time);
+    job_sleep_ms(3 * job_short_ms() / 2);
+    CHECK_INT(lines(), 0);
+    end_watched(me, group, &c);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("counted", .ranks = 2, .processes = true, .body = counted),
+        JOB_TEST("two captures", .ranks = 2, .processes = true, .body = two_captures),
+        JOB_TEST("one stands", .ranks = 2, .processes = true, .body = one_stands),
+        JOB_TEST("one after the other", .ranks = 2, .processes = true, .body = one_after_the_other),
+        JOB_TEST("one that rests", .ranks = 2, .processes = true, .body = one_that_rests),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
