@@ -66,6 +66,7 @@ static void context_fill(weft_context *ctx, const weft_config *config)
     ctx->fan_out = WEFT__FAN_OUT;
     ctx->told_at_once = WEFT__TOLD_AT_ONCE;
     weft__list_init(&ctx->to_tell);
+    weft__list_init(&ctx->told_deaths);
     for (int i = 0; i < WEFT__EXECUTOR_KINDS; i++) weft__list_init(&ctx->at_work[i]);
     weft__list_init(&ctx->meshes);
     weft__list_init(&ctx->batches);

@@ -276,7 +276,10 @@ struct weft_context {
     /* the watchdog */
     weft__watchdog_wire *wire; /* watchdog thread */
     weft__mpsc notices;        /* to be sent by it */
-    weft__list to_tell;        /* engine: broken groups that others are still told of (fault/telling.h) */
+    weft__list to_tell; /* engine: broken groups and deaths that others are still told of (fault/telling.h) */
+    weft__list told_deaths; /* engine: deaths that are */
+    struct weft__seats
+        *host_tree;            /* engine: all ranks in the order of hosts (fault/host_tree.h), when needed */
     weft__list late_rounds;    /* engine: groups that are being asked who is late (fault/late.h) */
     int fan_out, told_at_once; /* WEFT__FAN_OUT, WEFT__TOLD_AT_ONCE, but in tests of trees of few ranks */
     _Atomic int64_t check_ns;  /* when it must check this context next */

@@ -39,10 +39,9 @@ typedef struct weft__report {
     uint32_t more;                 /* late.c: late members that it told of without naming them */
     uint8_t asked; /* late.c: how many of its host have been asked in this round, it included */
     bool wants,
-        wants_below;   /* late.c: it has asked, of the whole group or of hosts below, and is to be answered */
-    bool unnamed;      /* late.c: it may be one of those that were not named */
-    bool wants_passed; /* telling.c: it has told of a break, and is answered when that was passed on */
-    char *messages;    /* what it said of its pending messages when that was asked; NULL: of none */
+        wants_below; /* late.c: it has asked, of the whole group or of hosts below, and is to be answered */
+    bool unnamed;    /* late.c: it may be one of those that were not named */
+    char *messages;  /* what it said of its pending messages when that was asked; NULL: of none */
 } weft__report;
 
 /* Finding out who is late (fault/late.h). */
@@ -66,16 +65,18 @@ typedef struct weft__late {
     int64_t still_ns; /* who waits for this rank is told then that it waits too */
 } weft__late;
 
-/* Telling the other members that it is broken (fault/telling.h). */
+/* Telling the other members that it is broken, or all that a rank has died (fault/telling.h). */
 typedef struct weft__told_hosts weft__told_hosts;
 typedef struct weft__telling {
+    weft_context *ctx;
+    weft_group *group;       /* that is broken; NULL: a rank has died */
     weft__list link;         /* ctx->to_tell while it is put off, or an answer is awaited */
     weft__told_hosts *hosts; /* along the tree; NULL: nothing has been told that way */
     int awaited;             /* of them, whose words are */
     int64_t put_off_ns;      /* other hosts are told then, unless they are by others; 0: it is not put off */
-    int owed;                /* reports that say wants_passed */
-    int64_t still_ns;        /* they are told then that this rank waits too */
-    bool all;                /* members of other hosts have been told by this rank's watchdog, each */
+    int owed; /* answers, to those that have told this rank and want to know when that was passed on */
+    int64_t still_ns; /* they are told then that this rank waits too */
+    bool all;         /* members of other hosts have been told by this rank's watchdog, each */
 } weft__telling;
 
 /* Whether a group has slots in shared memory. */

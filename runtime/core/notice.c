@@ -31,18 +31,23 @@ static weft_status check_here(const weft__notice *n)
     return WEFT_OK;
 }
 
+static weft_status check_word(const weft__notice *n)
+{
+    if (n->operation > WEFT__BREAK_CANNOT)
+        return weft__fail(WEFT_ERR_PEER, "what is passed on, by word %" PRIu32 ": expected 0 to %d",
+                          n->operation, WEFT__BREAK_CANNOT);
+    if (n->operation == WEFT__BREAK_PASSED && n->phase > WEFT__UNHEARD_MOST)
+        return weft__fail(WEFT_ERR_PEER, "passed on but to %" PRIu32 " hosts: expected 0 to %zu", n->phase,
+                          WEFT__UNHEARD_MOST);
+    return WEFT_OK;
+}
+
 static weft_status check_broken(const weft_context *ctx, const weft__notice *n)
 {
     if (!weft__is_failure(n->subject))
         return weft__fail(WEFT_ERR_PEER, "a group broken by status %" PRId32 ", which is no failure",
                           n->subject);
-    if (n->operation > WEFT__BREAK_CANNOT)
-        return weft__fail(WEFT_ERR_PEER, "a group broken, told by word %" PRIu32 ": expected 0 to %d",
-                          n->operation, WEFT__BREAK_CANNOT);
-    if (n->operation == WEFT__BREAK_PASSED && n->number > WEFT__UNHEARD_MOST)
-        return weft__fail(WEFT_ERR_PEER,
-                          "a group broken, %" PRIu64 " hosts of which are not told: expected 0 to %zu",
-                          n->number, WEFT__UNHEARD_MOST);
+    if (check_word(n) != WEFT_OK) return WEFT_ERR_PEER;
     if (n->culprit != -1 && !is_rank(ctx, n->culprit))
         return weft__fail(WEFT_ERR_PEER, "a group broken by rank %" PRId32 ": expected -1 to %d", n->culprit,
                           ctx->world_size - 1);
@@ -60,6 +65,7 @@ static weft_status check_gone(const weft_context *ctx, int from, const weft__not
     if (!is_rank(ctx, n->subject))
         return weft__fail(WEFT_ERR_PEER, "the end of rank %" PRId32 ": expected 0 to %d", n->subject,
                           ctx->world_size - 1);
+    if (check_word(n) != WEFT_OK) return WEFT_ERR_PEER;
     if (n->number == WEFT__UNREACHABLE && is_rank(ctx, n->culprit) && n->culprit != n->subject)
         return WEFT_OK;
     if (n->number == WEFT__PRESUMED_DEAD && n->subject == ctx->rank &&

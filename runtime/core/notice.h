@@ -35,14 +35,14 @@ typedef enum weft__late_knows {
     WEFT__LATE_STILL      /* nothing yet: it waits for others */
 } weft__late_knows;
 
-/* What a BROKEN asks for, or answers (fault/telling.h). */
+/* What a BROKEN or GONE asks for, or answers (fault/telling.h). */
 typedef enum weft__break_word {
     WEFT__BREAK_TOLD,   /* nothing: the receiver, or who is on its host too, tells nobody on account of it */
     WEFT__BREAK_COVERS, /* likewise, to a rank of this host: the sender tells the other hosts, or has */
     WEFT__BREAK_PASS,   /* the receiver is to pass it on, and to answer */
     WEFT__BREAK_PASSED, /* the answer: all on its side have been told */
     WEFT__BREAK_STILL,  /* no answer yet: it waits for others */
-    WEFT__BREAK_CANNOT  /* the answer: the group is not there */
+    WEFT__BREAK_CANNOT  /* the answer: the group is not there, or this rank leaves */
 } weft__break_word;
 
 /* Hosts that a PASSED names at most; the last byte of text is never one's. */
@@ -54,15 +54,14 @@ typedef struct weft__notice {
         subject; /* GONE, IS_HEARD, HEARD: the rank; BROKEN, STORE_HERE: status; WHO, HERE: weft__late_scope */
     uint64_t
         group; /* GONE, UNREACHABLE: of the course that the one at the other end begins (weft__p2p_course) */
-    uint64_t
-        number; /* BROKEN: of the collective; PASSED: how many hosts are in text; HERE: last submitted; with a
+    uint64_t number; /* BROKEN: of the collective; HERE: last submitted; with a
                            scope, WHO too: what they should have come to; GONE: weft__gone, as it is known to the one
                            that tells; DUMP: 0 for the run's first, else the request for another one; IS_HEARD, HEARD:
                            of the question */
     int64_t
         ago_ns; /* HERE, of the whole group: so long ago what it tells was found out; IS_HEARD, WHO of hosts below: the
                    answer is waited for so long; WHO of the whole group: so old may be what is told */
-    uint32_t operation; /* HERE: its kind; BROKEN: weft__break_word */
+    uint32_t operation; /* HERE: its kind; BROKEN, GONE: weft__break_word */
     uint32_t
         knows; /* HERE: the group exists here, with a scope a weft__late_knows; HEARD: 1, it is; GONE: 1, the receiver is to tell all
                            others, as the sender may not reach them, or that it has left is told by
@@ -72,7 +71,7 @@ typedef struct weft__notice {
                        PRESUMED_DEAD, of the receiver: which presumes that */
     int32_t gone;    /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */
     uint64_t asked;  /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
-    uint32_t phase;  /* HERE: weft__phase of it */
+    uint32_t phase;  /* HERE: weft__phase of it; PASSED: how many hosts are in text */
     uint32_t messages; /* WHO, HERE: pending messages are asked for, and told in text */
     /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: weft__late_rows; of PASSED: hosts, uint32_t each */
     char text[WEFT__SENTENCE_BYTES];

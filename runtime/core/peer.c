@@ -3,8 +3,9 @@
  * A death is seen by pidfd on the same host, which proves it, and by the end of a connection elsewhere, from which it is
  * presumed.  Where ranks of one host share no memory the end of a connection is the first that is seen, since what a rank
  * said last has to arrive before its end; then its process is asked for, and watched if it lives.  Every rank keeps a
- * connection to the next living one, so that each death is seen by somebody, who tells the others, and which of the two it
- * is.  That one may die before it has told them all: whoever watches over the dead tells of them as well. */
+ * connection to the next living one, so that each death is seen by somebody, who tells the others (where hosts are
+ * many along their tree: fault/deaths.h), and which of the two it is.  That one may die before it has told them all: whoever watches
+ * over the dead tells of them as well. */
 #include "peer.h"
 #include "alarm.h"
 #include "engine.h"
@@ -80,12 +81,29 @@ static weft__notice end_of(const weft_context *ctx, int rank)
     return notice;
 }
 
+/* Where hosts are many (fault/deaths.h). */
+static bool tell_along_tree(weft_context *ctx, weft__notice *notice)
+{
+    const weft__peer *m = &ctx->peers[notice->subject];
+    bool along = false;
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->tell_death && p->tell_death(ctx, notice)) along = true;
+    }
+    if (along && m->heard_by_another && !weft__is_gone(&ctx->peers[m->heard_by])) {
+        notice->knows = 1; /* its host hears nothing from here */
+        weft__alarm_tell(ctx, m->heard_by, notice);
+    }
+    return along;
+}
+
 /* On the dead rank's own host all see its process end; but not that it has become another program. */
 static void tell_death(weft_context *ctx, int rank)
 {
     const weft__peer *m = &ctx->peers[rank];
     weft__notice notice = end_of(ctx, rank);
     bool local = m->local >= 0 && !m->is_another;
+    if (tell_along_tree(ctx, &notice)) return;
     for (int i = 0; i < ctx->world_size; i++) {
         /* Its host hears nothing from here; or it is not this rank's own goodbye. */
         notice.knows = (m->heard_by_another && m->heard_by == i) || notice.number == WEFT__LEFT ? 1 : 0;

@@ -75,6 +75,8 @@ struct weft__protocol {
      * where it aborts. */
     int64_t (*due)(weft_context *ctx, int64_t now_ns);
 
+    /* A rank has died, as the notice says, and all are to know.  False: it is to be told each. */
+    bool (*tell_death)(weft_context *ctx, const weft__notice *notice);
     /* The life of a group: ready; broken, before its operations fail; retired, as nobody can use it any more
      * (its memory stays while `keeps_group` says so); gone, before its memory is freed. */
     void (*group_ready)(weft_group *group);

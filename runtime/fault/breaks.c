@@ -9,6 +9,7 @@
 #include "breaks.h"
 #include "accused.h"
 #include "alarm.h"
+#include "deaths.h"
 #include "engine.h"
 #include "group_break.h"
 #include "peer.h"
@@ -249,6 +250,7 @@ static void close_breaks(weft_context *ctx)
         free(first);
     }
     free(past);
+    weft__deaths_close(ctx);
 }
 
 const weft__protocol weft__breaks_protocol = {.name = "breaks",
@@ -261,5 +263,6 @@ const weft__protocol weft__breaks_protocol = {.name = "breaks",
                                               .message = breaks_message,
                                               .notice = breaks_notice,
                                               .tell_broken = weft__telling_begin,
+                                              .tell_death = weft__deaths_tell,
                                               .group_ready = breaks_group_ready,
                                               .group_retired = remember};

@@ -1,44 +1,53 @@
 /* host_tree.c - see host_tree.h. */
 #include "host_tree.h"
 
+/* world: the ranks of its members; NULL: they are all. */
+static weft__seats *tree_of(const weft_context *ctx, const int *world, int size)
+{
+    weft__seats *hosts = weft__seats_new(size, ctx->world_size);
+    if (!hosts) return NULL; /* the deadline speaks, and names those that have not answered */
+    for (int i = 0; i < size; i++) hosts->host[i] = ctx->peers[world ? world[i] : i].host_lead;
+    return weft__seats_deal(hosts, size);
+}
+
 bool weft__host_tree_made(weft_group *group)
 {
-    const weft_context *ctx = group->ctx;
-    weft__seats *hosts = group->host_tree;
-    if (hosts || group->size == 1) return hosts != NULL;
-    hosts = weft__seats_new(group->size, ctx->world_size);
-    if (!hosts) return false; /* the deadline speaks, and names those that have not answered */
-    for (int i = 0; i < group->size; i++) hosts->host[i] = ctx->peers[group->world[i]].host_lead;
-    group->host_tree = weft__seats_deal(hosts, group->size);
+    if (!group->host_tree && group->size > 1)
+        group->host_tree = tree_of(group->ctx, group->world, group->size);
     return group->host_tree != NULL;
 }
 
-int weft__host_of(const weft_group *group, int member)
+bool weft__host_tree_made_of_all(weft_context *ctx)
 {
-    const weft__seats *hosts = group->host_tree;
-    return hosts->host_at[hosts->seat_of[member]];
+    if (!ctx->host_tree && ctx->world_size > 1) ctx->host_tree = tree_of(ctx, NULL, ctx->world_size);
+    return ctx->host_tree != NULL;
 }
 
-int weft__host_above(const weft_group *group, int host)
+int weft__host_of(const weft__seats *tree, int member)
 {
-    return (host - 1) / group->ctx->fan_out;
+    return tree->host_at[tree->seat_of[member]];
 }
 
-int weft__host_below(const weft_group *group, int host)
+int weft__host_above(const weft_context *ctx, int host)
 {
-    return host * group->ctx->fan_out + 1;
+    return (host - 1) / ctx->fan_out;
 }
 
-bool weft__host_is_below(const weft_group *group, int host, int top)
+int weft__host_below(const weft_context *ctx, int host)
 {
-    while (host > top) host = weft__host_above(group, host);
+    return host * ctx->fan_out + 1;
+}
+
+bool weft__host_is_below(const weft_context *ctx, int host, int top)
+{
+    while (host > top) host = weft__host_above(ctx, host);
     return host == top;
 }
 
-int weft__host_toward(const weft_group *group, int from, int to)
+int weft__host_toward(const weft_context *ctx, int from, int to)
 {
     if (from == to) return to;
-    if (!weft__host_is_below(group, to, from)) return weft__host_above(group, from);
-    while (weft__host_above(group, to) != from) to = weft__host_above(group, to);
+    if (!weft__host_is_below(ctx, to, from)) return weft__host_above(ctx, from);
+    while (weft__host_above(ctx, to) != from) to = weft__host_above(ctx, to);
     return to;
 }

@@ -90,7 +90,7 @@ static int silent_on(const weft_group *group, int host, int64_t now)
 
 static int own_host(const weft_group *group)
 {
-    return weft__host_of(group, group->rank);
+    return weft__host_of(group->host_tree, group->rank);
 }
 
 /* Who of that host is asked of the whole group; -1: nobody. */
@@ -107,7 +107,7 @@ static int above(const weft_group *group, int64_t now)
     int own = own_host(group), speaker = above_on(group, own, now);
     if (speaker != group->rank) return speaker;
     for (int h = own; h > 0;) {
-        h = weft__host_above(group, h);
+        h = weft__host_above(group->ctx, h);
         if ((speaker = above_on(group, h, now)) >= 0) return speaker;
     }
     for (int h = 0; h < own; h++)
@@ -151,7 +151,7 @@ static void ask_host(weft_group *group, int host, int64_t now)
 
 static void ask_children(weft_group *group, int host, int64_t now)
 {
-    int child = weft__host_below(group, host);
+    int child = weft__host_below(group->ctx, host);
     for (int i = 0; i < group->ctx->fan_out && child + i < group->host_tree->hosts; i++)
         ask_host(group, child + i, now);
 }
@@ -326,7 +326,7 @@ void weft__late_forget(weft_group *group)
 static void pass_over(weft_group *group, int member, int64_t now)
 {
     weft__report *r = &group->reports[member];
-    int host = weft__host_of(group, member), next;
+    int host = weft__host_of(group->host_tree, member), next;
     r->awaited_ns = 0;
     r->passed_until_ns = now + PASSED_NS;
     if (r->awaited_scope == WEFT__LATE_BELOW) ask_children(group, host, now);
@@ -342,7 +342,8 @@ static void pass_over_above(weft_group *group, bool silent, int64_t now)
     weft__late *late = &group->late;
     if (late->silent_above == ABOVE_MOST) return;
     group->reports[late->above].passed_until_ns = now + PASSED_NS;
-    if (silent && above_on(group, weft__host_of(group, late->above), now) < 0) late->silent_above++;
+    if (silent && above_on(group, weft__host_of(group->host_tree, late->above), now) < 0)
+        late->silent_above++;
     if (late->silent_above == ABOVE_MOST) return; /* where all seem silent it is the machine that is busy */
     go_up(group, now);
 }

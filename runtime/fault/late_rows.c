@@ -56,7 +56,8 @@ bool weft__late_is_in(const weft_group *group, weft__late_scope scope, int speak
     case WEFT__LATE_MEMBER: return member == speaker;
     case WEFT__LATE_HOST: return same_host(group, speaker, member);
     case WEFT__LATE_BELOW:
-        return weft__host_is_below(group, weft__host_of(group, member), weft__host_of(group, speaker));
+        return weft__host_is_below(group->ctx, weft__host_of(group->host_tree, member),
+                                   weft__host_of(group->host_tree, speaker));
     case WEFT__LATE_WHOLE: break;
     }
     return true;

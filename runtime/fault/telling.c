@@ -2,6 +2,7 @@
 #include "telling.h"
 #include "alarm.h"
 #include "check.h"
+#include "deaths.h"
 #include "engine.h"
 #include "group_break.h"
 #include "host_tree.h"
@@ -27,11 +28,12 @@ typedef struct told_host {
 } told_host;
 
 struct weft__told_hosts {
+    bool *wants;         /* by member: it has told this rank, and wants to know when that was passed on */
     bool begun;          /* the notice is made, and this host has been told, */
     bool covers;         /* and that this rank tells the others */
     bool sees_to;        /* this rank broke it, and tells those that others have gone past */
     weft__notice notice; /* as it goes to other hosts, the same to all */
-    told_host of[];
+    told_host of[];      /* and behind them `wants` */
 };
 
 static const uint8_t told_follows[] = {
@@ -39,65 +41,90 @@ static const uint8_t told_follows[] = {
 
 /* ---- groups that are still to be told of ---- */
 
-static bool is_listed(const weft_group *group)
+bool weft__telling_goes_on(const weft__telling *t)
 {
-    return group->telling.put_off_ns || group->telling.awaited;
+    return t->put_off_ns || t->awaited;
 }
 
 /* Between the two somebody is to be told later, or an answer is awaited. */
-static void list_from(weft_group *group, bool was_listed, int64_t check_ns)
+static void list_from(weft__telling *t, bool was_listed, int64_t check_ns)
 {
-    weft_context *ctx = group->ctx;
     if (!was_listed) {
-        weft__group_ref(group);
-        weft__list_init(&group->telling.link);
-        weft__list_append(&ctx->to_tell, &group->telling.link);
+        if (t->group) weft__group_ref(t->group);
+        weft__list_init(&t->link);
+        weft__list_append(&t->ctx->to_tell, &t->link);
     }
-    weft__alarm_check(ctx, check_ns);
+    weft__alarm_check(t->ctx, check_ns);
 }
 
-static void list_until(weft_group *group, bool was_listed)
+static void list_until(weft__telling *t, bool was_listed)
 {
-    if (!was_listed || is_listed(group)) return;
-    weft__list_remove(&group->telling.link);
-    weft__group_unref(group);
+    if (!was_listed || weft__telling_goes_on(t)) return;
+    weft__list_remove(&t->link);
+    if (t->group) weft__group_unref(t->group);
 }
 
-static void put_off(weft_group *group, int64_t after_ns)
+static void put_off(weft__telling *t, int64_t after_ns)
 {
-    const bool was_listed = is_listed(group);
-    group->telling.put_off_ns = weft__now_ns() + after_ns;
-    list_from(group, was_listed, group->telling.put_off_ns);
+    const bool was_listed = weft__telling_goes_on(t);
+    t->put_off_ns = weft__now_ns() + after_ns;
+    list_from(t, was_listed, t->put_off_ns);
 }
 
-static void put_off_no_more(weft_group *group)
+static void put_off_no_more(weft__telling *t)
 {
-    const bool was_listed = is_listed(group);
-    group->telling.put_off_ns = 0;
-    list_until(group, was_listed);
+    const bool was_listed = weft__telling_goes_on(t);
+    t->put_off_ns = 0;
+    list_until(t, was_listed);
 }
 
 /* That host of the tree. */
-static void told_to(weft_group *group, int host, told_state to)
+static void told_to(weft__telling *t, int host, told_state to)
 {
-    told_host *told = &group->telling.hosts->of[host];
-    const bool was_listed = is_listed(group);
+    told_host *told = &t->hosts->of[host];
+    const bool was_listed = weft__telling_goes_on(t);
     WEFT__ASSERT(WEFT__ALLOWS(told_follows, told->state, to), told->state, to);
-    group->telling.awaited += (to == TOLD) - (told->state == TOLD);
+    t->awaited += (to == TOLD) - (told->state == TOLD);
     told->state = to;
     if (to != TOLD) {
-        list_until(group, was_listed);
+        list_until(t, was_listed);
         return;
     }
     told->since_ns = weft__now_ns();
-    list_from(group, was_listed, told->since_ns + SILENCE_NS);
+    list_from(t, was_listed, told->since_ns + SILENCE_NS);
 }
 
 /* ---- whom and what ---- */
 
-static weft__peer *peer_of(const weft_group *group, int member)
+/* A death is told to all ranks, each of which is the member of its number. */
+static const weft__seats *tree_of(const weft__telling *t)
 {
-    return &group->ctx->peers[group->world[member]];
+    return t->group ? t->group->host_tree : t->ctx->host_tree;
+}
+
+static int size_of(const weft__telling *t)
+{
+    return t->group ? t->group->size : t->ctx->world_size;
+}
+
+static int rank_of(const weft__telling *t, int member)
+{
+    return t->group ? t->group->world[member] : member;
+}
+
+static int member_of(const weft__telling *t, int rank)
+{
+    return t->group ? weft__group_member(t->group, rank) : rank;
+}
+
+static int own_host(const weft__telling *t)
+{
+    return weft__host_of(tree_of(t), t->group ? t->group->rank : t->ctx->rank);
+}
+
+static weft__peer *peer_of(const weft__telling *t, int member)
+{
+    return &t->ctx->peers[rank_of(t, member)];
 }
 
 /* By what it shows on the board: it needs not be told. */
@@ -112,23 +139,28 @@ static bool is_beside(const weft_context *ctx, int rank, int other)
     return ctx->peers[rank].first_on_host == ctx->peers[other].first_on_host;
 }
 
-static int own_host(const weft_group *group)
+static bool is_mate(const weft__telling *t, int member)
 {
-    return weft__host_of(group, group->rank);
+    const weft_context *ctx = t->ctx;
+    return rank_of(t, member) != ctx->rank &&
+           peer_of(t, member)->host_lead == ctx->peers[ctx->rank].host_lead;
 }
 
-static bool is_mate(const weft_group *group, int member)
+/* Whether it is told of here at all: ranks of the host of one that has died see it by themselves, but not that it has become
+ * another program. */
+static bool wants_word(const weft__telling *t, int member)
 {
-    return member != group->rank &&
-           peer_of(group, member)->host_lead == peer_of(group, group->rank)->host_lead;
+    const weft__peer *dead = t->group ? NULL : &t->ctx->peers[t->hosts->notice.subject];
+    if (weft__is_gone(peer_of(t, member))) return false;
+    return !dead || dead->local < 0 || dead->is_another || peer_of(t, member)->local < 0;
 }
 
-/* Over the data plane on this host, which needs no connection there and is driven whatever the other does. */
-static void tell(weft_group *group, int member, const weft__notice *notice)
+/* A break goes over the data plane on this host, which needs no connection there and is driven whatever the other does. */
+static void tell(weft__telling *t, int member, const weft__notice *notice)
 {
-    weft_context *ctx = group->ctx;
-    const int rank = group->world[member];
-    if (ctx->peers[rank].local < 0 ||
+    weft_context *ctx = t->ctx;
+    const int rank = rank_of(t, member);
+    if (notice->kind != WEFT__NOTICE_BROKEN || ctx->peers[rank].local < 0 ||
         weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_BROKEN, notice, sizeof *notice) != WEFT_OK)
         weft__alarm_tell(ctx, rank, notice);
 }
@@ -154,104 +186,113 @@ static int passer_of(const weft_group *group)
 
 static void tell_each(weft_group *group, bool elsewhere)
 {
+    weft__telling *t = &group->telling;
     weft__notice notice = weft__break_notice(group);
     const int passer = passer_of(group);
-    group->telling.all = group->telling.all || elsewhere;
+    t->all = t->all || elsewhere;
     for (int i = 0; i < group->size; i++) {
-        if (i == group->rank || weft__is_gone(peer_of(group, i)) || is_broken_at(group, i)) continue;
-        if (elsewhere != (peer_of(group, i)->local < 0)) continue;
+        if (i == group->rank || weft__is_gone(peer_of(t, i)) || is_broken_at(group, i)) continue;
+        if (elsewhere != (peer_of(t, i)->local < 0)) continue;
         notice.knows = i == passer ? 1 : 0;
-        tell(group, i, &notice);
+        tell(t, i, &notice);
     }
 }
 
 /* ---- many ---- */
 
-/* False: they are few; or there is no memory for more than telling each. */
-static bool has_many_hosts(weft_group *group)
+bool weft__telling_open(weft__telling *t, const weft__notice *notice)
 {
-    const int at_once = group->ctx->told_at_once;
-    weft__told_hosts *hosts = group->telling.hosts;
-    if (hosts || group->size <= at_once) return hosts != NULL;
-    if (!weft__host_tree_made(group) || group->host_tree->hosts <= at_once) return false;
-    hosts = calloc(1, sizeof *hosts + (size_t)group->host_tree->hosts * sizeof hosts->of[0]);
+    const weft__seats *tree = tree_of(t);
+    weft__told_hosts *hosts;
+    size_t bytes =
+        sizeof *hosts + (size_t)tree->hosts * sizeof hosts->of[0] + (size_t)tree->size * sizeof(bool);
+    if (tree->hosts <= t->ctx->told_at_once) return false;
+    hosts = calloc(1, bytes);
     if (!hosts) return false;
-    for (int h = 0; h < group->host_tree->hosts; h++) hosts->of[h].rank = -1;
-    group->telling.hosts = hosts;
-    told_to(group, weft__host_of(group, group->rank), DONE);
+    hosts->wants = (bool *)&hosts->of[tree->hosts];
+    hosts->notice = *notice;
+    for (int h = 0; h < tree->hosts; h++) hosts->of[h].rank = -1;
+    t->hosts = hosts;
+    told_to(t, own_host(t), DONE);
     return true;
 }
 
-/* The lowest of that host's; -1: none can be asked. */
-static int speaker_of(const weft_group *group, int host)
+static bool has_many_hosts(weft_group *group)
 {
-    const weft__seats *hosts = group->host_tree;
+    weft__telling *t = &group->telling;
+    weft__notice notice;
+    t->ctx = group->ctx;
+    t->group = group;
+    if (t->hosts || group->size <= group->ctx->told_at_once) return t->hosts != NULL;
+    notice = weft__break_notice(group);
+    return weft__host_tree_made(group) && weft__telling_open(t, &notice);
+}
+
+/* The lowest of that host's; -1: none can be asked. */
+static int speaker_of(const weft__telling *t, int host)
+{
+    const weft__seats *hosts = tree_of(t);
     for (int seat = hosts->first[host]; seat < hosts->first[host + 1]; seat++)
-        if (atomic_load(&peer_of(group, hosts->rank_at[seat])->gone) == WEFT__LIVES)
-            return hosts->rank_at[seat];
+        if (atomic_load(&peer_of(t, hosts->rank_at[seat])->gone) == WEFT__LIVES) return hosts->rank_at[seat];
     return -1;
 }
 
-static int ranks_on(const weft_group *group, int host)
-{
-    return group->host_tree->first[host + 1] - group->host_tree->first[host];
-}
-
-static void tell_beyond(weft_group *group, int host, int from);
+static void tell_beyond(weft__telling *t, int host, int from);
 
 /* Each of them but that one. */
-static void tell_ranks(weft_group *group, int host, int but)
+static void tell_ranks(weft__telling *t, int host, int but)
 {
-    const weft__seats *hosts = group->host_tree;
-    weft__notice told = group->telling.hosts->notice;
+    const weft__seats *hosts = tree_of(t);
+    weft__notice told = t->hosts->notice;
     told.operation = WEFT__BREAK_TOLD;
     for (int seat = hosts->first[host]; seat < hosts->first[host + 1]; seat++) {
         const int member = hosts->rank_at[seat];
-        if (group->world[member] != but && !weft__is_gone(peer_of(group, member))) tell(group, member, &told);
+        if (rank_of(t, member) != but && wants_word(t, member)) tell(t, member, &told);
     }
 }
 
-/* cannot: its speaker has answered so, and knows of the break. */
-static void go_past(weft_group *group, int host, bool cannot)
+/* cannot: its speaker has answered so, and knows of it. */
+static void go_past(weft__telling *t, int host, bool cannot)
 {
-    told_host *told = &group->telling.hosts->of[host];
-    told->unheard = !cannot || ranks_on(group, host) > 1;
-    told_to(group, host, DONE);
-    tell_ranks(group, host, told->rank);
-    tell_beyond(group, host, own_host(group));
+    told_host *told = &t->hosts->of[host];
+    told->unheard = !cannot || tree_of(t)->first[host + 1] - tree_of(t)->first[host] > 1;
+    told_to(t, host, DONE);
+    tell_ranks(t, host, told->rank);
+    tell_beyond(t, host, own_host(t));
 }
 
-static void tell_host(weft_group *group, int host)
+static void tell_host(weft__telling *t, int host)
 {
-    told_host *told = &group->telling.hosts->of[host];
+    told_host *told = &t->hosts->of[host];
     int speaker;
     if (told->state != UNTOLD) return;
-    speaker = speaker_of(group, host);
+    speaker = speaker_of(t, host);
     if (speaker < 0) {
-        go_past(group, host, false);
+        go_past(t, host, false);
         return;
     }
-    told->rank = group->world[speaker];
-    told_to(group, host, TOLD);
-    weft__alarm_tell(group->ctx, told->rank, &group->telling.hosts->notice);
+    told->rank = rank_of(t, speaker);
+    told_to(t, host, TOLD);
+    weft__alarm_tell(t->ctx, told->rank, &t->hosts->notice);
 }
 
 /* The hosts beside that one, but the one on whose side `from` is; where `from` is the host itself, all of them. */
-static void tell_beyond(weft_group *group, int host, int from)
+static void tell_beyond(weft__telling *t, int host, int from)
 {
-    const int child = weft__host_below(group, host);
-    if (host > 0 && weft__host_is_below(group, from, host)) tell_host(group, weft__host_above(group, host));
-    for (int i = 0; i < group->ctx->fan_out && child + i < group->host_tree->hosts; i++)
-        if (!weft__host_is_below(group, from, child + i)) tell_host(group, child + i);
+    const weft_context *ctx = t->ctx;
+    const int child = weft__host_below(ctx, host);
+    if (host > 0 && weft__host_is_below(ctx, from, host)) tell_host(t, weft__host_above(ctx, host));
+    for (int i = 0; i < ctx->fan_out && child + i < tree_of(t)->hosts; i++)
+        if (!weft__host_is_below(ctx, from, child + i)) tell_host(t, child + i);
 }
 
-static void tell_mates(weft_group *group, weft__notice notice, weft__break_word word)
+static void tell_mates(weft__telling *t, weft__notice notice, weft__break_word word)
 {
     notice.operation = word;
-    for (int i = 0; i < group->size; i++)
-        if (is_mate(group, i) && !weft__is_gone(peer_of(group, i)) &&
-            (word == WEFT__BREAK_COVERS || !is_broken_at(group, i)))
-            tell(group, i, &notice);
+    for (int i = 0; i < size_of(t); i++)
+        if (is_mate(t, i) && wants_word(t, i) &&
+            (word == WEFT__BREAK_COVERS || !t->group || !is_broken_at(t->group, i)))
+            tell(t, i, &notice);
 }
 
 /* A member of another host would not hear it by itself of a rank that left, and the rank's own word may be lost.  That
@@ -272,33 +313,42 @@ static weft__notice notice_to_pass(const weft_group *group, const weft__notice *
 }
 
 /* Another host is heard: so what this rank had to tell has left it, and those of its host that would tell the same need not. */
-static void cover(weft_group *group)
+static void cover(weft__telling *t)
 {
-    weft__told_hosts *hosts = group->telling.hosts;
-    if (!hosts->begun || hosts->covers || group->cause != WEFT_ERR_TIMEOUT) return;
+    weft__told_hosts *hosts = t->hosts;
+    if (!hosts->begun || hosts->covers || !t->group || t->group->cause != WEFT_ERR_TIMEOUT) return;
     hosts->covers = true;
-    tell_mates(group, hosts->notice, WEFT__BREAK_COVERS);
+    tell_mates(t, hosts->notice, WEFT__BREAK_COVERS);
 }
 
-/* told: by a rank of host `from`; NULL: it has broken here, and `from` is this host. */
-static void tell_along(weft_group *group, int from, const weft__notice *told)
+/* notice: what to pass on, if that has not begun.  told: by a rank of host `from`; else it is known here, and `from` is this
+ * host. */
+static void tell_from(weft__telling *t, int from, bool told, const weft__notice *notice)
 {
-    weft__told_hosts *hosts = group->telling.hosts;
-    const int passer = told ? -1 : passer_of(group);
+    weft__told_hosts *hosts = t->hosts;
     if (!hosts->begun) {
         hosts->begun = true;
         hosts->covers = told; /* else who told it would go past this rank */
-        hosts->sees_to = !told;
-        hosts->notice = notice_to_pass(group, told);
-        tell_mates(group, hosts->notice, told ? WEFT__BREAK_COVERS : WEFT__BREAK_TOLD);
+        hosts->notice = *notice;
+        tell_mates(t, hosts->notice, told ? WEFT__BREAK_COVERS : WEFT__BREAK_TOLD);
     }
-    tell_beyond(group, own_host(group), from);
-    if (passer >= 0) {
-        weft__notice notice = hosts->notice;
-        notice.operation = WEFT__BREAK_TOLD;
-        notice.knows = 1;
-        tell(group, passer, &notice);
-    }
+    hosts->sees_to = hosts->sees_to || !told;
+    tell_beyond(t, own_host(t), from);
+}
+
+void weft__telling_along(weft__telling *t, const weft__notice *notice)
+{
+    tell_from(t, own_host(t), false, notice);
+}
+
+static void tell_passer(weft_group *group)
+{
+    weft__notice notice = group->telling.hosts->notice;
+    const int passer = passer_of(group);
+    if (passer < 0) return;
+    notice.operation = WEFT__BREAK_TOLD;
+    notice.knows = 1;
+    tell(&group->telling, passer, &notice);
 }
 
 /* ---- when ---- */
@@ -312,18 +362,22 @@ static int64_t tells_after_ns(const weft_group *group, bool many)
         group->broken_number == WEFT__AFTER_ALL)
         return 0;
     for (int i = 0; i < group->rank; i++)
-        before += group->reports[i].submitted >= group->broken_number && !weft__is_gone(peer_of(group, i)) &&
-                  (!many || is_mate(group, i));
+        before += group->reports[i].submitted >= group->broken_number &&
+                  !weft__is_gone(peer_of(&group->telling, i)) && (!many || is_mate(&group->telling, i));
     for (; before; before /= 2) periods++;
     return periods * TELL_PERIOD_NS;
 }
 
 static void tell_elsewhere(weft_group *group, bool many)
 {
-    if (many)
-        tell_along(group, own_host(group), NULL);
-    else
+    weft__notice notice;
+    if (!many) {
         tell_each(group, true);
+        return;
+    }
+    notice = notice_to_pass(group, NULL);
+    weft__telling_along(&group->telling, &notice);
+    tell_passer(group);
 }
 
 void weft__telling_begin(weft_group *group)
@@ -334,99 +388,111 @@ void weft__telling_begin(weft_group *group)
     if (!many)
         tell_each(group, false);
     else if (after_ns)
-        tell_mates(group, weft__break_notice(group), WEFT__BREAK_TOLD);
+        tell_mates(&group->telling, weft__break_notice(group), WEFT__BREAK_TOLD);
     if (after_ns)
-        put_off(group, after_ns);
+        put_off(&group->telling, after_ns);
     else
         tell_elsewhere(group, many);
 }
 
 /* ---- what comes ---- */
 
-static weft__notice answer_of(int32_t cause, uint64_t group, weft__break_word word)
+/* With what it is known by. */
+static weft__notice answer_to(const weft__notice *told, weft__break_word word)
 {
-    return (weft__notice){
-        .kind = WEFT__NOTICE_BROKEN, .subject = cause, .group = group, .culprit = -1, .operation = word};
+    weft__notice answer = {.kind = told->kind, .subject = told->subject, .culprit = -1, .operation = word};
+    if (told->kind == WEFT__NOTICE_BROKEN)
+        answer.group = told->group;
+    else
+        answer.number = told->number;
+    return answer;
 }
 
 void weft__telling_refuse(weft_context *ctx, int from, const weft__notice *told)
 {
-    const weft__notice cannot = answer_of(told->subject, told->group, WEFT__BREAK_CANNOT);
+    const weft__notice cannot = answer_to(told, WEFT__BREAK_CANNOT);
     if (told->operation == WEFT__BREAK_PASS) weft__alarm_tell(ctx, from, &cannot);
 }
 
 /* The side of all hosts whose words are awaited; NO_SIDE: there are none; SIDES: of several. */
-static int awaited_side(const weft_group *group)
+static int awaited_side(const weft__telling *t)
 {
     int side = NO_SIDE;
-    for (int h = 0; group->telling.awaited && h < group->host_tree->hosts; h++) {
+    for (int h = 0; t->awaited && h < tree_of(t)->hosts; h++) {
         int toward;
-        if (group->telling.hosts->of[h].state != TOLD) continue;
-        toward = weft__host_toward(group, own_host(group), h);
+        if (t->hosts->of[h].state != TOLD) continue;
+        toward = weft__host_toward(t->ctx, own_host(t), h);
         if (side != NO_SIDE && side != toward) return SIDES;
         side = toward;
     }
     return side;
 }
 
-static void list_unheard(const weft_group *group, weft__notice *answer)
+static void list_unheard(const weft__telling *t, weft__notice *answer)
 {
-    for (uint32_t h = 0; h < (uint32_t)group->host_tree->hosts && answer->number < WEFT__UNHEARD_MOST; h++)
-        if (group->telling.hosts->of[h].unheard)
-            memcpy(&answer->text[answer->number++ * sizeof h], &h, sizeof h);
+    for (uint32_t h = 0; h < (uint32_t)tree_of(t)->hosts && answer->phase < WEFT__UNHEARD_MOST; h++)
+        if (t->hosts->of[h].unheard) memcpy(&answer->text[answer->phase++ * sizeof h], &h, sizeof h);
 }
 
-static void answer_all(weft_group *group, weft__break_word word, int side)
+static void answer_all(weft__telling *t, weft__break_word word, int side)
 {
-    weft__notice told = answer_of(group->cause, group->id, word);
-    if (group->telling.owed && word == WEFT__BREAK_PASSED) list_unheard(group, &told);
-    for (int i = 0; group->telling.owed && i < group->size; i++) {
-        if (!group->reports[i].wants_passed ||
-            (side != NO_SIDE && side != weft__host_toward(group, own_host(group), weft__host_of(group, i))))
+    weft__notice answer;
+    if (!t->owed) return;
+    answer = answer_to(&t->hosts->notice, word);
+    if (word == WEFT__BREAK_PASSED) list_unheard(t, &answer);
+    for (int i = 0; t->owed && i < size_of(t); i++) {
+        if (!t->hosts->wants[i] ||
+            (side != NO_SIDE && side != weft__host_toward(t->ctx, own_host(t), weft__host_of(tree_of(t), i))))
             continue;
-        weft__alarm_tell(group->ctx, group->world[i], &told);
+        weft__alarm_tell(t->ctx, rank_of(t, i), &answer);
         if (word != WEFT__BREAK_PASSED) continue;
-        group->reports[i].wants_passed = false;
-        group->telling.owed--;
+        t->hosts->wants[i] = false;
+        t->owed--;
     }
 }
 
 /* Who went past them may not reach them, where this rank does. */
-static void see_to_unheard(weft_group *group, const weft__notice *told)
+static void see_to_unheard(weft__telling *t, const weft__notice *told)
 {
-    weft__told_hosts *hosts = group->telling.hosts;
-    for (uint32_t i = 0, h; i < told->number; i++) {
+    weft__told_hosts *hosts = t->hosts;
+    for (uint32_t i = 0, h; i < told->phase; i++) {
         memcpy(&h, &told->text[i * sizeof h], sizeof h);
-        if (h >= (uint32_t)group->host_tree->hosts || (int)h == own_host(group) || hosts->of[h].unheard)
-            continue;
+        if (h >= (uint32_t)tree_of(t)->hosts || (int)h == own_host(t) || hosts->of[h].unheard) continue;
         hosts->of[h].unheard = true;
-        if (hosts->sees_to) tell_ranks(group, (int)h, -1);
+        if (hosts->sees_to) tell_ranks(t, (int)h, -1);
     }
 }
 
 /* Those are answered on whose side alone somebody is awaited, or nobody is on any. */
-static void settle(weft_group *group)
+static void settle(weft__telling *t)
 {
-    const int side = group->telling.owed ? awaited_side(group) : SIDES;
-    if (side != SIDES) answer_all(group, WEFT__BREAK_PASSED, side);
+    const int side = t->owed ? awaited_side(t) : SIDES;
+    if (side != SIDES) answer_all(t, WEFT__BREAK_PASSED, side);
 }
 
-static void pass_on(weft_group *group, int from, const weft__notice *told)
+void weft__telling_pass_on(weft__telling *t, int member, const weft__notice *notice)
+{
+    if (!t->owed) t->still_ns = weft__now_ns() + STILL_NS;
+    t->owed += !t->hosts->wants[member];
+    t->hosts->wants[member] = true;
+    cover(t);
+    tell_from(t, weft__host_of(tree_of(t), member), true, notice);
+    settle(t);
+    if (t->owed) weft__alarm_check(t->ctx, t->still_ns);
+}
+
+static void pass_break_on(weft_group *group, int from, const weft__notice *told)
 {
     const int member = weft__group_member(group, from);
-    weft__telling *telling = &group->telling;
+    weft__notice notice;
     if (member < 0 || !has_many_hosts(group)) {
         weft__telling_refuse(group->ctx, from, told);
         return;
     }
-    if (!telling->owed) telling->still_ns = weft__now_ns() + STILL_NS;
-    telling->owed += !group->reports[member].wants_passed;
-    group->reports[member].wants_passed = true;
-    if (group->cause == WEFT_ERR_TIMEOUT) telling->hosts->sees_to = false; /* time is up elsewhere too */
-    cover(group);
-    tell_along(group, weft__host_of(group, member), told);
-    settle(group);
-    if (telling->owed) weft__alarm_check(group->ctx, telling->still_ns);
+    notice = notice_to_pass(group, told);
+    weft__telling_pass_on(&group->telling, member, &notice);
+    if (group->cause == WEFT_ERR_TIMEOUT)
+        group->telling.hosts->sees_to = false; /* time is up elsewhere too */
 }
 
 void weft__telling_heard(weft_group *group, int from, const weft__notice *told)
@@ -436,63 +502,80 @@ void weft__telling_heard(weft_group *group, int from, const weft__notice *told)
         ctx->peers[from].local < 0 && ctx->peers[from].host_lead != ctx->peers[ctx->rank].host_lead;
     WEFT__ASSERT(weft__holds_engine(ctx));
     if (group->telling.put_off_ns && (elsewhere || told->operation == WEFT__BREAK_COVERS))
-        put_off_no_more(group);
-    if (told->operation == WEFT__BREAK_PASS) pass_on(group, from, told);
+        put_off_no_more(&group->telling);
+    if (told->operation == WEFT__BREAK_PASS) pass_break_on(group, from, told);
+}
+
+void weft__telling_take_answer(weft__telling *t, int from, const weft__notice *told)
+{
+    const int member = member_of(t, from);
+    told_host *by;
+    if (member < 0 || !t->hosts) return;
+    cover(t);
+    if (told->operation == WEFT__BREAK_PASSED) see_to_unheard(t, told);
+    by = &t->hosts->of[weft__host_of(tree_of(t), member)];
+    if (by->state != TOLD || by->rank != from) return; /* it was gone past meanwhile */
+    by->since_ns = weft__now_ns();
+    if (told->operation == WEFT__BREAK_PASSED)
+        told_to(t, weft__host_of(tree_of(t), member), DONE);
+    else if (told->operation == WEFT__BREAK_CANNOT)
+        go_past(t, weft__host_of(tree_of(t), member), true);
+    settle(t);
 }
 
 bool weft__telling_answered(weft_group *group, int from, const weft__notice *told)
 {
-    const int member = group ? weft__group_member(group, from) : -1;
-    told_host *by;
     if (told->operation < WEFT__BREAK_PASSED) return false;
-    if (member < 0 || !group->telling.hosts) return true;
-    cover(group);
-    if (told->operation == WEFT__BREAK_PASSED) see_to_unheard(group, told);
-    by = &group->telling.hosts->of[weft__host_of(group, member)];
-    if (by->state != TOLD || by->rank != from) return true; /* it was gone past meanwhile */
-    by->since_ns = weft__now_ns();
-    if (told->operation == WEFT__BREAK_PASSED)
-        told_to(group, weft__host_of(group, member), DONE);
-    else if (told->operation == WEFT__BREAK_CANNOT)
-        go_past(group, weft__host_of(group, member), true);
-    settle(group);
+    if (group) weft__telling_take_answer(&group->telling, from, told);
     return true;
 }
 
 /* ---- time ---- */
 
-static void look_at_hosts(weft_group *group, int64_t now_ns, int64_t *next)
+static void look_at_hosts(weft__telling *t, int64_t now_ns, int64_t *next)
 {
-    const weft__telling *telling = &group->telling;
-    for (int h = 0; telling->awaited && h < group->host_tree->hosts; h++) {
-        const told_host *told = &telling->hosts->of[h];
+    for (int h = 0; t->awaited && h < tree_of(t)->hosts; h++) {
+        const told_host *told = &t->hosts->of[h];
         if (told->state != TOLD) continue;
         if (now_ns == WEFT__NEVER)
-            told_to(group, h, DONE);
-        else if (atomic_load(&group->ctx->peers[told->rank].gone) != WEFT__LIVES ||
+            told_to(t, h, DONE);
+        else if (atomic_load(&t->ctx->peers[told->rank].gone) != WEFT__LIVES ||
                  now_ns >= told->since_ns + SILENCE_NS)
-            go_past(group, h, false);
+            go_past(t, h, false);
         else if (told->since_ns + SILENCE_NS < *next)
             *next = told->since_ns + SILENCE_NS;
     }
 }
 
-static void look_at(weft_group *group, int64_t now_ns, int64_t *next)
+static void look_at(weft__telling *t, int64_t now_ns, int64_t *next)
 {
-    const weft__telling *telling = &group->telling;
-    if (telling->put_off_ns && now_ns >= telling->put_off_ns) {
+    if (t->put_off_ns && t->put_off_ns < *next) *next = t->put_off_ns;
+    look_at_hosts(t, now_ns, next);
+    settle(t);
+    if (!t->owed) return;
+    if (now_ns >= t->still_ns) {
+        answer_all(t, WEFT__BREAK_STILL, NO_SIDE);
+        t->still_ns = now_ns + STILL_NS;
+    }
+    if (t->still_ns < *next) *next = t->still_ns;
+}
+
+/* It may leave the list meanwhile, and come back. */
+static void look_at_held(weft__telling *t, int64_t now_ns, int64_t *next)
+{
+    weft_group *group = t->group;
+    if (!group) {
+        look_at(t, now_ns, next);
+        weft__death_told(t);
+        return;
+    }
+    weft__group_ref(group);
+    if (t->put_off_ns && now_ns >= t->put_off_ns) {
         tell_elsewhere(group, has_many_hosts(group));
-        put_off_no_more(group);
+        put_off_no_more(t);
     }
-    if (telling->put_off_ns && telling->put_off_ns < *next) *next = telling->put_off_ns;
-    look_at_hosts(group, now_ns, next);
-    settle(group);
-    if (!telling->owed) return;
-    if (now_ns >= telling->still_ns) {
-        answer_all(group, WEFT__BREAK_STILL, NO_SIDE);
-        group->telling.still_ns = now_ns + STILL_NS;
-    }
-    if (telling->still_ns < *next) *next = telling->still_ns;
+    look_at(t, now_ns, next);
+    weft__group_unref(group);
 }
 
 /* Telling one may end others, as a rank is found to have died: each is looked at where it is the first that has not been. */
@@ -506,12 +589,10 @@ int64_t weft__telling_check(weft_context *ctx, int64_t now_ns)
         weft__list_remove(&ctx->to_tell);
     }
     while (!weft__list_empty(&due)) {
-        weft_group *group = WEFT__LIST_ENTRY(due.next, weft_group, telling.link);
-        weft__list_remove(&group->telling.link);
-        weft__list_append(&ctx->to_tell, &group->telling.link);
-        weft__group_ref(group); /* it may leave the list, and come back */
-        look_at(group, now_ns, &next);
-        weft__group_unref(group);
+        weft__telling *t = WEFT__LIST_ENTRY(due.next, weft__telling, link);
+        weft__list_remove(&t->link);
+        weft__list_append(&ctx->to_tell, &t->link);
+        look_at_held(t, now_ns, &next);
     }
     return next;
 }

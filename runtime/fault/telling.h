@@ -1,4 +1,4 @@
-/* telling.h - how it comes to all members that a group is broken.
+/* telling.h - how it comes to all members that a group is broken, and to all ranks that one has died (deaths.h).
  *
  * Who breaks it tells the members of its own host over the data plane, and the other hosts by its watchdog.  Up to
  * WEFT__TOLD_AT_ONCE hosts it tells each member of them: one step, and nothing is answered.
@@ -64,4 +64,15 @@ bool weft__telling_answered(weft_group *group, int from, const weft__notice *tol
 /* Goes past who is silent, and tells what was put off.  Returns when to check again.  WEFT__NEVER for now_ns: this rank
  * leaves, what was put off is told now, and no answer is awaited any more.  Engine held. */
 int64_t weft__telling_check(weft_context *ctx, int64_t now_ns);
+
+/* ---- what breaks and deaths (deaths.h) have in common ---- */
+
+/* False: the hosts of its tree are few, or there is no memory, and each is to be told. */
+bool weft__telling_open(weft__telling *telling, const weft__notice *notice);
+/* This rank knows it by itself. */
+void weft__telling_along(weft__telling *telling, const weft__notice *notice);
+/* That member has told it and asks for that.  notice: as it goes on from here. */
+void weft__telling_pass_on(weft__telling *telling, int member, const weft__notice *notice);
+void weft__telling_take_answer(weft__telling *telling, int from, const weft__notice *told);
+bool weft__telling_goes_on(const weft__telling *telling); /* something is awaited, or put off */
 #endif

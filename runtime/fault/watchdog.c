@@ -8,6 +8,7 @@
 #include "accused.h"
 #include "alarm.h"
 #include "deadlines.h"
+#include "deaths.h"
 #include "dumping.h"
 #include "engine.h"
 #include "exec_asking.h"
@@ -51,6 +52,10 @@ void weft__watchdog_take(void *context, int from, const void *bytes, size_t leng
     }
     if (notice.kind != WEFT__NOTICE_GONE) return;
     weft__engine_take(ctx);
+    if (weft__deaths_answered(ctx, from, &notice)) {
+        weft__engine_drop(ctx);
+        return;
+    }
     if (notice.number == WEFT__UNREACHABLE)
         weft__peer_told_unreachable(ctx, from, &notice);
     else if (notice.number == WEFT__LEFT && notice.subject != from)
@@ -59,6 +64,7 @@ void weft__watchdog_take(void *context, int from, const void *bytes, size_t leng
         weft__peer_told_presumed(ctx, from, &notice);
     else
         weft__peer_gone(ctx, notice.subject, (weft__gone)notice.number, true, notice.text);
+    weft__deaths_heard(ctx, from, &notice);
     weft__engine_drop(ctx);
 }
 

@@ -116,6 +116,7 @@ void weft__context_free(weft_context *ctx)
     weft__requests_close(ctx);
     weft__meshes_close(ctx);
     weft__groups_close(ctx);
+    weft__seats_free(ctx->host_tree);
     weft__device_memory_close(ctx);
     weft__modules_close(ctx);           /* after all that has something of it */
     weft__context_close_protocols(ctx); /* after the threads of modules that answer to them */

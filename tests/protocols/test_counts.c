@@ -7,7 +7,7 @@
  * tests/unit/test_relay.c.
  *
  * The bounds hold for every size alike: what a rank has to do does not grow, but that one tells all the others
- * of a group, a death or the end, and of a break up to some hosts; and before goodbyes each rank has words for the 2 log2 P
+ * of a group or the end, and of a break or a death up to some hosts; and before goodbyes each rank has words for the 2 log2 P
  * that it has exchanged data with.  COUNTS_TABLE=1 shows what was counted. */
 #include "alarm.h"
 #include "chance.h"
@@ -277,6 +277,15 @@ static void check_break(phase p, int ranks, int begin)
     check(p, MESSAGES, few ? 1 : 2 * begin, few ? ranks - 1 : begin * (1 + WEFT__FAN_OUT));
 }
 
+/* Two ranks tell it: who has seen it, and who watches over the dead.  In many hosts what the second has to say goes over few
+ * edges of the tree that the first has not said it over. */
+static void check_death(int ranks)
+{
+    bool few = ranks <= WEFT__TOLD_AT_ONCE;
+    check(DEATH, FIRST_WORDS, 3, few ? ranks : 2 + WEFT__FAN_OUT);
+    check(DEATH, MESSAGES, 4, few ? ranks : 2 * (1 + WEFT__FAN_OUT));
+}
+
 static void in_order(int ranks)
 {
     begin(ranks);
@@ -304,8 +313,7 @@ static void with_a_death(int ranks)
     leave();
     finish(DEATH, SHRINK);
     world_close();
-    check(DEATH, FIRST_WORDS, 3, ranks);
-    check(DEATH, MESSAGES, 3, ranks);
+    check_death(ranks);
     check(SHRINK, FIRST_WORDS, 1, 1);
     check(SHRINK, MESSAGES, 4, 2 * ranks);
     check(FINALIZE, FIRST_WORDS, 1, 1);
@@ -348,6 +356,21 @@ static void with_a_cut(int ranks)
     check(BREAK, MESSAGES, 3, 3 * (1 + WEFT__FAN_OUT));
 }
 
+/* Likewise where it is a death that is told; who has seen it is none of those that are stopped. */
+static void with_a_death_and_a_stop(int ranks)
+{
+    begin(ranks);
+    now = DEATH;
+    world_away(1, 10 * STOPPED_TOLD_MS * WEFT__MS);
+    wires_kill(ranks / 2);
+    world_settle_for(STOPPED_TOLD_MS * WEFT__MS);
+    world_check_told(worlds, ranks, "the world");
+    now = PHASES;
+    finish(DEATH, DEATH);
+    world_close();
+    check(DEATH, MESSAGES, 6, 4 * (1 + WEFT__FAN_OUT));
+}
+
 static void test_few(void **state)
 {
     (void)state;
@@ -364,6 +387,13 @@ static void test_a_host_that_says_nothing(void **state)
         with_a_stop(64, the_root_too);
         if (WIRES_RANKS_MAX > 64) with_a_stop(WIRES_RANKS_MAX, the_root_too);
     }
+}
+
+static void test_a_death_and_a_host_that_says_nothing(void **state)
+{
+    (void)state;
+    with_a_death_and_a_stop(64);
+    if (WIRES_RANKS_MAX > 64) with_a_death_and_a_stop(WIRES_RANKS_MAX);
 }
 
 static void test_a_host_that_one_does_not_reach(void **state)
@@ -391,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_few),
         cmocka_unit_test(test_a_host_that_says_nothing),
         cmocka_unit_test(test_a_host_that_one_does_not_reach),
+        cmocka_unit_test(test_a_death_and_a_host_that_says_nothing),
         cmocka_unit_test(test_many_in_order),
         cmocka_unit_test(test_many_with_a_death),
     };

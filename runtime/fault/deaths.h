@@ -1,0 +1,31 @@
+/* deaths.h - how it comes to all ranks that one of them has died for certain.
+ *
+ * Who sees it (core/peer.c) tells all.  Up to WEFT__TOLD_AT_ONCE hosts that is a word to each.  Among more it goes along the tree
+ * of all hosts as a group's break does (telling.h): GONE with a weft__break_word, and the same answers, which carry the rank
+ * and how it is gone, by which it is known what they answer.  That somebody is presumed dead where ranks agree about that
+ * (views.md) is an accusation, which each hears of who accuses; and that one has left is its own word.
+ *
+ * A death is kept while an answer is awaited, and no longer: a PASS that comes later is passed on once more, away from
+ * where it comes from, so it ends.
+ *
+ * What holds, beside what telling.h says of a break:
+ * - Two ranks begin: who saw it, and who watches over the dead (the living rank before it), however that one has heard.  So all
+ *   are told although one of the two dies, stops or leaves amid that.  The second has words only for hosts that are not told, and
+ *   for those on the way between the two.
+ * - Ranks of the dead one's host see its process end by themselves, and are not told but where it has become another program; one
+ *   of them is asked to pass it on all the same. */
+#ifndef WEFT_RUNTIME_DEATHS_H
+#define WEFT_RUNTIME_DEATHS_H
+#include "group.h"
+#include "notice.h"
+
+/* As the notice says a rank is gone, which this rank tells all.  False: nobody has been told, and each is to be.  Engine held,
+ * as for all that follow. */
+bool weft__deaths_tell(weft_context *ctx, const weft__notice *notice);
+/* That rank has told of it, and it is known here.  It is passed on if that was asked. */
+void weft__deaths_heard(weft_context *ctx, int from, const weft__notice *told);
+/* Is it an answer, which tells of no death?  Then it is taken. */
+bool weft__deaths_answered(weft_context *ctx, int from, const weft__notice *told);
+void weft__death_told(weft__telling *telling); /* It may be over: then it is freed. */
+void weft__deaths_close(weft_context *ctx);
+#endif
