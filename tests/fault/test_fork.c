@@ -221,6 +221,11 @@ static bool check_weft_device_memory(const used *u)
     size_t bytes;
     return weft_device_memory(u->ctx, &bytes) == WEFT_ERR_STATE;
 }
+static bool check_weft_graph_replays(const used *u)
+{
+    uint64_t begun;
+    return weft_graph_replays(u->world, &begun) == WEFT_ERR_STATE;
+}
 static bool check_weft_nccl_communicator(const used *u)
 {
     return !weft_nccl_communicator(u->world);
@@ -321,6 +326,7 @@ static const public_call calls[] = {CALL(weft_version),
                                     CALL(weft_mem_window),
                                     CALL(weft_mem_peer),
                                     CALL(weft_device_memory),
+                                    CALL(weft_graph_replays),
                                     CALL(weft_nccl_communicator),
                                     CALL(weft_nccl_stream)};
 enum { CALLS = sizeof calls / sizeof *calls };
