@@ -225,11 +225,20 @@ void weft__rendezvous_done(weft__rendezvous *r)
     if (r->way->done) r->way->done(r->state);
 }
 
+/* Without memory to know of it that one is waited for, as ever. */
+void weft__rendezvous_note_gone(weft__rendezvous *r, int rank)
+{
+    if (!r || rank < 0 || rank >= r->world_size) return;
+    if (!r->gone) r->gone = calloc((size_t)r->world_size, sizeof *r->gone);
+    if (r->gone) r->gone[rank] = true;
+}
+
 void weft__rendezvous_close(weft__rendezvous *r)
 {
     if (!r) return;
     if (r->way) r->way->close(r->state);
     if (r->job_dir_fd >= 0) close(r->job_dir_fd);
     weft__keys_drop(r->keys);
+    free(r->gone);
     free(r);
 }

@@ -68,6 +68,8 @@ weft_status weft__rendezvous_all_gather(weft__rendezvous *r, const void *in, voi
 void weft__rendezvous_fail(weft__rendezvous *r, weft_status status, const char *why);
 /* After the last all_gather: from now on the serving rank's close does not wait for this one. */
 void weft__rendezvous_done(weft__rendezvous *r);
+/* That rank has left the job or died: close does not wait for it.  Safe on NULL. */
+void weft__rendezvous_note_gone(weft__rendezvous *r, int rank);
 /* Gives the server back on the serving rank only when all others have got their last answer (bounded by the
  * deadline).  Safe on NULL. */
 void weft__rendezvous_close(weft__rendezvous *r);

@@ -652,6 +652,12 @@ bool weft__rendezvous_all_done(const weft__rendezvous_server *s)
     return s->done == s->count;
 }
 
+void weft__rendezvous_take_gone(weft__rendezvous_server *s, const bool *gone, int ranks)
+{
+    for (int r = 0; r < ranks && r < s->count && s->phase == WEFT__SERVER_COMPLETE; r++)
+        if (gone[r]) take_done(s, &s->members[r]);
+}
+
 bool weft__rendezvous_give_way(weft__rendezvous_server *s)
 {
     if (s->phase == WEFT__SERVER_JOINING) server_to(s, WEFT__SERVER_RESIGNED);

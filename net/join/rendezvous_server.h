@@ -130,6 +130,8 @@ bool weft__rendezvous_some_have_gone(weft__rendezvous_server *s);
 void weft__rendezvous_answer_asks(weft__rendezvous_server *s);
 /* Whether nobody waits for an answer any more. */
 bool weft__rendezvous_all_done(const weft__rendezvous_server *s);
+/* These ranks, of a job that is complete, need nothing any more. */
+void weft__rendezvous_take_gone(weft__rendezvous_server *s, const bool *gone, int ranks);
 /* Nobody joins from now on.  False: all have joined already, or joining has failed. */
 bool weft__rendezvous_give_way(weft__rendezvous_server *s);
 /* What its own files do with each other.  Send: false: that connection is gone; the message is used up. */

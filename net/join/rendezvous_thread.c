@@ -17,6 +17,7 @@
 #include <zmq.h>
 
 #define RESIGN        INT64_C(-1) /* an order in place of a deadline */
+#define SPARE         INT64_C(-2) /* likewise; a bool for each rank is behind it */
 #define LAST_WORDS_MS 500         /* for answers still under way when the socket closes */
 
 static bool receive_frame(weft__rendezvous_server *s, zmq_msg_t *msg)
@@ -55,18 +56,30 @@ static void take_all(weft__rendezvous_server *s, zmq_msg_t *msg)
     weft__rendezvous_answer_asks(s);
 }
 
-/* The owner's word: stop by then, or RESIGN. */
-static void take_order(weft__rendezvous_server *s, int64_t *deadline_ns, bool *stopping)
+static void obey(weft__rendezvous_server *s, zmq_msg_t *msg, int64_t *deadline_ns, bool *stopping)
 {
+    const bool *gone = (const bool *)((const char *)zmq_msg_data(msg) + sizeof(int64_t));
     int64_t order;
-    if (zmq_recv(s->thread_end, &order, sizeof order, ZMQ_DONTWAIT) != sizeof order) return;
-    if (order != RESIGN) {
+    memcpy(&order, zmq_msg_data(msg), sizeof order);
+    if (order == RESIGN) {
+        order = weft__rendezvous_give_way(s);
+        zmq_send(s->thread_end, &order, sizeof order, 0);
+    } else if (order == SPARE) {
+        weft__rendezvous_take_gone(s, gone, (int)(zmq_msg_size(msg) - sizeof order));
+    } else {
         *deadline_ns = order;
         *stopping = true;
-        return;
     }
-    order = weft__rendezvous_give_way(s);
-    zmq_send(s->thread_end, &order, sizeof order, 0);
+}
+
+/* The owner's word: stop by then, RESIGN or SPARE. */
+static void take_order(weft__rendezvous_server *s, int64_t *deadline_ns, bool *stopping)
+{
+    zmq_msg_t msg;
+    zmq_msg_init(&msg);
+    if (zmq_msg_recv(&msg, s->thread_end, ZMQ_DONTWAIT) >= (int)sizeof(int64_t))
+        obey(s, &msg, deadline_ns, stopping);
+    zmq_msg_close(&msg);
 }
 
 static void *server_serve(void *arg)
@@ -198,6 +211,18 @@ bool weft__rendezvous_resign(weft__rendezvous_server *s)
     while (zmq_send(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
     while (zmq_recv(s->owner_end, &word, sizeof word, 0) < 0 && errno == EINTR) continue;
     return word == 1;
+}
+
+void weft__rendezvous_spare(weft__rendezvous_server *s, const bool *gone, int ranks)
+{
+    const int64_t word = SPARE;
+    zmq_msg_t msg;
+    _Static_assert(sizeof *gone == 1, "as many bytes as ranks");
+    if (!s || zmq_msg_init_size(&msg, sizeof word + (size_t)ranks))
+        return; /* no memory: they are waited for */
+    memcpy(zmq_msg_data(&msg), &word, sizeof word);
+    memcpy((char *)zmq_msg_data(&msg) + sizeof word, gone, (size_t)ranks);
+    while (zmq_msg_send(&msg, s->owner_end, 0) < 0 && errno == EINTR) continue;
 }
 
 bool weft__rendezvous_is_relayed(const weft__rendezvous_server *s)

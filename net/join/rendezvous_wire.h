@@ -110,6 +110,8 @@ weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__
 bool weft__rendezvous_resign(weft__rendezvous_server *server);
 /* Whether a relay has brought somebody: what those are told may be held up for as long as a relay may be silent. */
 bool weft__rendezvous_is_relayed(const weft__rendezvous_server *server);
+/* These ranks, of so many, have left the job or died: they need no answer any more.  Safe on NULL. */
+void weft__rendezvous_spare(weft__rendezvous_server *server, const bool *gone, int ranks);
 /* Ends when every client has said DONE - after a refusal also those that are still to come - or at the
  * deadline. */
 void weft__rendezvous_stop(weft__rendezvous_server *server, int64_t deadline_ns);

@@ -35,6 +35,7 @@ struct weft__rendezvous {
     char nonce[2 * WEFT__RUN_NONCE_BYTES + 1];
     int64_t started_ns, deadline_ns;
     int relay_silent_ms;
+    bool *gone; /* by rank; NULL: none is */
     weft__tree tree;
 };
 

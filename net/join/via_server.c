@@ -585,7 +585,7 @@ static void be_done(void *state)
     weft__relay_finish(c->relay);
 }
 
-/* Gives the server back only when all others have got their last answer: those behind a relay that stands still ask for
+/* Gives the server back only when all others have got their last answer, as who has left the job has: those behind a relay that stands still ask for
  * it themselves once they have noticed.  A failure does not keep weft_init
  * long past its deadline: who comes later finds nobody. */
 static void via_server_leave(void *state)
@@ -601,6 +601,7 @@ static void via_server_leave(void *state)
     weft__relay_go(c->relay, NULL,
                    0); /* where it has been told no place: its ranks are to hear what went wrong */
     weft__relay_stop(c->relay, until_ns);
+    if (c->r->gone) weft__rendezvous_spare(c->server, c->r->gone, c->r->world_size);
     weft__rendezvous_stop(c->server, until_ns);
     if (c->link.context) weft__zmq_give();
     c->finder->close(c->finder); /* last: until here this rank has its part in the meeting */

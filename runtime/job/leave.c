@@ -92,6 +92,14 @@ static void close_bell(int fd)
     close(fd);
 }
 
+/* Who has left, or died, waits for no answer there. */
+static void close_rendezvous(weft_context *ctx)
+{
+    for (int r = 0; ctx->rendezvous && ctx->peers && r < ctx->world_size; r++)
+        if (weft__is_gone(&ctx->peers[r])) weft__rendezvous_note_gone(ctx->rendezvous, r);
+    weft__rendezvous_close(ctx->rendezvous);
+}
+
 void weft__context_free(weft_context *ctx)
 {
     bool let_go;
@@ -110,7 +118,7 @@ void weft__context_free(weft_context *ctx)
     weft__modules_leave_host(ctx);
     for (int i = 0; i < WEFT__TRANSPORTS_COUNT; i++)
         if (ctx->transports[i]) ctx->transports[i]->close(ctx->transports[i]);
-    weft__rendezvous_close(ctx->rendezvous);
+    close_rendezvous(ctx);
     weft__peers_close(ctx);
     weft__batches_close(ctx);
     weft__requests_close(ctx);
@@ -354,7 +362,7 @@ static void leave_at_exit(weft_context *ctx, int code)
     weft__membership_leave_at_exit(ctx);
     weft__log_flush();
     weft__recording_leave(ctx);
-    weft__rendezvous_close(ctx->rendezvous);
+    close_rendezvous(ctx);
     ctx->rendezvous = NULL;
 }
 

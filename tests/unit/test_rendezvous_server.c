@@ -304,6 +304,30 @@ static void who_says_that_its_time_is_up_is_not_missing(void **state)
     }
 }
 
+/* It died with its last word on its way, which the job knows. */
+static void who_has_gone_is_not_waited_for(void **state)
+{
+    const bool gone[2] = {false, true};
+    void *a, *b;
+    int64_t begun;
+    assert_int_equal(begin(state), 0);
+    a = client();
+    b = client();
+    say_join(a, 1, run, 0, 2);
+    say_join(b, 2, run, 1, 2);
+    assert_int_equal(answer(a), WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(answer(b), WEFT__RENDEZVOUS_JOINED);
+    say(a, 1, WEFT__RENDEZVOUS_DONE);
+    zmq_close(a);
+    begun = weft__now_ns();
+    weft__rendezvous_spare(server, gone, 2);
+    weft__rendezvous_stop(server, begun + JOB_WAIT_MS * WEFT__MS);
+    assert_true(weft__now_ns() - begun < JOB_WAIT_MS / 2 * WEFT__MS);
+    zmq_close(b);
+    weft__zmq_give();
+    weft__keys_drop(keys);
+}
+
 static void say_gather(void *dealer, int name)
 {
     weft__rendezvous_header header = {.magic = WEFT__RENDEZVOUS_MAGIC,
@@ -665,6 +689,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_comes_by_another_way_meanwhile_is_there, begin, end),
         cmocka_unit_test_setup_teardown(who_has_another_secret_is_named_once, begin, end),
         cmocka_unit_test(who_says_that_its_time_is_up_is_not_missing),
+        cmocka_unit_test(who_has_gone_is_not_waited_for),
     };
     alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
