@@ -58,10 +58,9 @@ weft_status weft__group_create_submit(weft_group *parent, weft__kind kind, weft_
     return weft__submit_making(r, call, made, group, req);
 }
 
-void weft__group_create_members(weft_group *group, const int *world, int n)
+void weft__group_create_members(weft_group *group, int n)
 {
     WEFT__ASSERT(n > 0 && n <= group->size && atomic_load(&group->state) == WEFT__FORMING, n, group->size);
-    memcpy(group->world, world, (size_t)n * sizeof *world);
     group->size = n;
     group->rank = weft__group_member(group, group->ctx->rank);
 }
@@ -116,18 +115,6 @@ static void abort_making(weft_group *group, const char *why)
         weft__group_create_give_up(req, WEFT_ERR_CANCELLED, why);
         return;
     }
-}
-
-bool weft__group_create_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one)
-{
-    bool *there = weft__reserve_zeroed((size_t)ctx->world_size * sizeof *there), sound = there != NULL;
-    for (size_t i = 0; sound && i < n; i++) {
-        sound = ranks[i] >= 0 && ranks[i] < ctx->world_size && !there[ranks[i]];
-        if (sound) there[ranks[i]] = true;
-    }
-    sound = sound && there[one];
-    weft__reserve_give(there);
-    return sound;
 }
 
 void weft__group_create_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes)

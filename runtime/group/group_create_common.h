@@ -35,15 +35,12 @@ weft_status weft__group_create_submit(weft_group *parent, weft__kind kind, weft_
 /* The second half of it, for a request that is made already (split.c); made NULL: no group for this rank. */
 weft_status weft__submit_making(weft_request *r, const weft_call *call, weft_group *made, weft_group **group,
                                 weft_request **req);
-/* The members are world[0] to world[n-1], fewer than there was room for.  Not ready yet. */
-void weft__group_create_members(weft_group *group, const int *world, int n);
+/* Its members are the first n of group->world, fewer than there was room for.  Not ready yet. */
+void weft__group_create_members(weft_group *group, int n);
 void weft__group_create_ready(weft_request *req, uint64_t id, const weft__group_params *params);
 /* culprit: world rank that is gone, or -1.  text: behind the request's name. */
 void weft__group_create_fail(weft_request *req, weft_status status, int culprit, const char *text);
 void weft__group_create_give_up(weft_request *req, weft_status status, const char *why);
-/* A list that another rank sent is sound: all are ranks, none is there twice, this one
- * (world rank) is there. */
-bool weft__group_create_sound(const weft_context *ctx, const int32_t *ranks, size_t n, int one);
 /* "1.5 s passed; rank 3 (host b, pid 77) has not joined": at *at behind text, one that is missing. */
 void weft__group_create_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes);
 

@@ -7,89 +7,168 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool weft__shrink_is_among(const int32_t *ranks, uint32_t n, int rank)
+size_t weft__shrink_message_bytes(const weft__shrink_message *m)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (ranks[i] == rank) return true;
-    return false;
+    return sizeof *m + m->length;
 }
 
-size_t weft__shrink_told(const weft__shrink_message *m)
+weft__shrink_message *weft__shrink_message_new(const weft_context *ctx, int sets, const char *text)
 {
-    return (size_t)m->survivors + m->left + m->presumed + m->died;
+    const size_t all_sets = (size_t)sets * weft__set_bytes(ctx->world_size);
+    const size_t words = text ? strnlen(text, WEFT__GROUP_CREATE_TEXT - 1) : 0;
+    const size_t length = all_sets + (text ? words + 1 : 0);
+    weft__shrink_message *m = weft__reserve_zeroed(sizeof *m + length);
+    if (!m) return NULL;
+    m->length = (uint32_t)length;
+    if (text) memcpy(m->rest + all_sets, text, words);
+    return m;
 }
 
-weft__shrink_message *weft__shrink_copy(const weft__shrink_message *m, size_t bytes)
+weft__shrink_message *weft__shrink_copy(const weft__shrink_message *m)
 {
-    weft__shrink_message *copy = weft__reserve_get(bytes);
-    if (copy) memcpy(copy, m, bytes);
+    weft__shrink_message *copy = weft__reserve_get(weft__shrink_message_bytes(m));
+    if (copy) memcpy(copy, m, weft__shrink_message_bytes(m));
     return copy;
 }
 
-uint32_t weft__shrink_list_gone(const weft_context *ctx, const weft__shrink_message *m, weft__gone how,
-                                int32_t **next)
+const unsigned char *weft__shrink_told(const weft_context *ctx, const weft__shrink_message *m,
+                                       enum weft__shrink_set set)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->size; i++) {
-        if (atomic_load(&ctx->peers[m->list[i]].gone) != how) continue;
-        *(*next)++ = m->list[i];
-        n++;
-    }
-    return n;
+    return m->rest + (size_t)set * weft__set_bytes(ctx->world_size);
+}
+
+unsigned char *weft__shrink_set(const weft_context *ctx, weft__shrink_message *m, enum weft__shrink_set set)
+{
+    return m->rest + (size_t)set * weft__set_bytes(ctx->world_size);
+}
+
+const char *weft__shrink_text(const weft_context *ctx, const weft__shrink_message *m)
+{
+    return (const char *)m->rest + weft__set_bytes(ctx->world_size);
+}
+
+void weft__shrink_mark_gone(const weft_context *ctx, weft__shrink_message *m, weft__gone how,
+                            enum weft__shrink_set set)
+{
+    const unsigned char *members = weft__shrink_told(ctx, m, WEFT__SHRINK_MEMBERS);
+    unsigned char *gone = weft__shrink_set(ctx, m, set);
+    for (int rank = weft__set_next(members, 0, ctx->world_size); rank >= 0;
+         rank = weft__set_next(members, rank + 1, ctx->world_size))
+        if (atomic_load(&ctx->peers[rank].gone) == how) weft__set_add(gone, rank);
 }
 
 void weft__shrink_believe(weft_context *ctx, const weft__shrink_message *m)
 {
-    const int32_t *survivors = m->list + m->size, *left = survivors + m->survivors,
-                  *presumed = left + m->left, *died = presumed + m->presumed;
-    for (uint32_t i = 0; i < m->size; i++) {
-        if (weft__shrink_is_among(survivors, m->survivors, m->list[i])) continue;
-        if (weft__shrink_is_among(left, m->left, m->list[i]))
-            weft__peer_gone(ctx, m->list[i], WEFT__LEFT, true, "has left");
-        else if (weft__shrink_is_among(presumed, m->presumed, m->list[i]))
-            weft__peer_gone(ctx, m->list[i], WEFT__PRESUMED_DEAD, true, "is presumed dead");
-        else if (weft__shrink_is_among(died, m->died, m->list[i]))
-            weft__peer_gone(ctx, m->list[i], WEFT__DIED, true, "has died");
+    const unsigned char *members = weft__shrink_told(ctx, m, WEFT__SHRINK_MEMBERS);
+    for (int rank = weft__set_next(members, 0, ctx->world_size); rank >= 0;
+         rank = weft__set_next(members, rank + 1, ctx->world_size)) {
+        if (weft__set_has(weft__shrink_told(ctx, m, WEFT__SHRINK_SURVIVORS), rank)) continue;
+        if (weft__set_has(weft__shrink_told(ctx, m, WEFT__SHRINK_LEFT), rank))
+            weft__peer_gone(ctx, rank, WEFT__LEFT, true, "has left");
+        else if (weft__set_has(weft__shrink_told(ctx, m, WEFT__SHRINK_PRESUMED), rank))
+            weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, true, "is presumed dead");
+        else if (weft__set_has(weft__shrink_told(ctx, m, WEFT__SHRINK_DIED), rank))
+            weft__peer_gone(ctx, rank, WEFT__DIED, true, "has died");
     }
 }
 
-static bool tells_of_members(const weft__shrink_message *m)
+/* ---- what comes in ---- */
+
+static int sets_of(int type)
 {
-    const int32_t *told = m->list + m->size;
-    size_t n = weft__shrink_told(m);
-    for (size_t i = 0; i < n; i++)
-        if (!weft__shrink_is_among(m->list, m->size, told[i])) return false;
+    switch (type) {
+    case WEFT__MESSAGE_SHRINK_JOIN: return WEFT__SHRINK_LOST + 1;
+    case WEFT__MESSAGE_SHRINK_READY:
+    case WEFT__MESSAGE_SHRINK_DONE: return WEFT__SHRINK_SETS;
+    default: return WEFT__SHRINK_MEMBERS + 1;
+    }
+}
+
+static bool has_text(int type)
+{
+    return type == WEFT__MESSAGE_SHRINK_FAILED || type == WEFT__MESSAGE_SHRINK_EXPIRED;
+}
+
+static weft_status check_length(const weft_context *ctx, int type, const weft__shrink_message *m)
+{
+    const size_t sets = (size_t)sets_of(type) * weft__set_bytes(ctx->world_size), length = m->length;
+    if (length < sets || (!has_text(type) && length != sets) ||
+        (has_text(type) &&
+         (length == sets || length > sets + WEFT__GROUP_CREATE_TEXT || m->rest[length - 1] != 0)))
+        return weft__fail(WEFT_ERR_PEER, "of a group that shrinks %zu bytes are told, expected %zu%s", length,
+                          sets, has_text(type) ? " and a sentence" : "");
+    return WEFT_OK;
+}
+
+static weft_status check_members(const weft_context *ctx, int peer, const weft__shrink_message *m)
+{
+    const unsigned char *members = weft__shrink_told(ctx, m, WEFT__SHRINK_MEMBERS);
+    bool sound = m->size > 0 && weft__set_count(members, ctx->world_size) == (int)m->size;
+    for (int bit = ctx->world_size; bit < 8 * (int)weft__set_bytes(ctx->world_size); bit++)
+        sound = sound && !weft__set_has(members, bit);
+    if (sound && weft__set_has(members, peer) && weft__set_has(members, ctx->rank)) return WEFT_OK;
+    return weft__fail(WEFT_ERR_PEER,
+                      "the members of a group that shrinks are not %" PRIu32 " ranks, or it is none",
+                      m->size);
+}
+
+/* Each is a member, and told of once; of survivors and the gone all are told. */
+static bool are_told_once(const weft_context *ctx, int type, const weft__shrink_message *m)
+{
+    const size_t bytes = weft__set_bytes(ctx->world_size);
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned left = weft__shrink_told(ctx, m, WEFT__SHRINK_MEMBERS)[i];
+        for (int set = WEFT__SHRINK_MEMBERS + 1; set < sets_of(type); set++) {
+            const unsigned told = weft__shrink_told(ctx, m, (enum weft__shrink_set)set)[i];
+            if (told & ~left) return false;
+            left &= ~told;
+        }
+        if (left && sets_of(type) == WEFT__SHRINK_SETS) return false;
+    }
     return true;
 }
 
-/* A verdict is sound where it tells of all members, each once. */
-static bool verdict_sound(const weft_context *ctx, const weft__shrink_message *m)
+static bool makes_a_group(const weft_context *ctx, const weft__shrink_message *m)
 {
-    const int32_t *told = m->list + m->size;
-    return m->survivors && weft__shrink_told(m) == m->size &&
-           weft__shrink_is_among(m->list, m->size, weft__group_maker(m->id)) &&
-           weft__group_create_sound(ctx, told, weft__shrink_told(m), told[0]);
+    const int maker = weft__group_maker(m->id);
+    return maker >= 0 && maker < ctx->world_size &&
+           weft__set_has(weft__shrink_told(ctx, m, WEFT__SHRINK_MEMBERS), maker) &&
+           !weft__set_is_empty(weft__shrink_told(ctx, m, WEFT__SHRINK_SURVIVORS),
+                               weft__set_bytes(ctx->world_size));
 }
 
-weft_status weft__shrink_check(const weft_context *ctx, int peer, int type, const weft__shrink_message *m,
-                               size_t length)
+static weft_status check(const weft_context *ctx, int peer, int type, const weft__shrink_message *m)
 {
-    size_t world = (size_t)ctx->world_size, entries = (length - sizeof *m) / sizeof m->list[0];
-    size_t told = (size_t)m->size + weft__shrink_told(m);
-    if (m->size == 0 || m->size > world || told > 2 * (size_t)m->size || entries < told)
+    const bool tells_survivors = type == WEFT__MESSAGE_SHRINK_READY || type == WEFT__MESSAGE_SHRINK_DONE;
+    weft_status status = check_length(ctx, type, m);
+    if (status == WEFT_OK) status = check_members(ctx, peer, m);
+    if (status != WEFT_OK) return status;
+    if (!are_told_once(ctx, type, m))
         return weft__fail(WEFT_ERR_PEER,
-                          "a group that shrinks from %" PRIu32 " members to %" PRIu32 ", %" PRIu32
-                          " having left, %" PRIu32 " presumed dead, %" PRIu32 " dead, in %zu entries",
-                          m->size, m->survivors, m->left, m->presumed, m->died, entries);
-    if (!weft__group_create_sound(ctx, m->list, m->size, peer) ||
-        !weft__shrink_is_among(m->list, m->size, ctx->rank))
+                          "those told of are not all members of the group that shrinks, each once");
+    if (tells_survivors && !makes_a_group(ctx, m))
         return weft__fail(WEFT_ERR_PEER,
-                          "the members of a group that shrinks are no ranks, or some twice, or it is none");
-    if (!tells_of_members(m) ||
-        ((type == WEFT__MESSAGE_SHRINK_READY || type == WEFT__MESSAGE_SHRINK_DONE) && !verdict_sound(ctx, m)))
-        return weft__fail(WEFT_ERR_PEER, "those told of are not all members of the group, each once");
-    if ((type == WEFT__MESSAGE_SHRINK_FAILED || type == WEFT__MESSAGE_SHRINK_EXPIRED) &&
-        !weft__is_failure(m->status))
+                          "a group of no members, or of number %#" PRIx64 ", which is none of theirs", m->id);
+    if (has_text(type) && !weft__is_failure(m->status))
         return weft__fail(WEFT_ERR_PEER, "a group that shrinks fails with status %" PRId32, m->status);
     return WEFT_OK;
+}
+
+weft__shrink_message *weft__shrink_message_take(weft_context *ctx, int peer, int type, const void *bytes,
+                                                size_t length)
+{
+    /* Copied: what is sent in answer may come back through the same buffer. */
+    weft__shrink_message *m = length >= sizeof *m ? weft__reserve_get(length) : NULL;
+    if (length < sizeof *m)
+        weft__peer_refused(ctx, peer, "a message about a group that shrinks is too short");
+    if (!m) return NULL;
+    memcpy(m, bytes, length);
+    if (weft__shrink_message_bytes(m) != length)
+        weft__peer_refused(ctx, peer, "a message about a group that shrinks is not as long as it says");
+    else if (check(ctx, peer, type, m) != WEFT_OK)
+        weft__peer_refused(ctx, peer, weft_last_error());
+    else
+        return m;
+    weft__reserve_give(m);
+    return NULL;
 }

@@ -2,29 +2,45 @@
 #ifndef WEFT_GROUP_SHRINK_MESSAGE_H
 #define WEFT_GROUP_SHRINK_MESSAGE_H
 #include "group_create_common.h"
+#include "rank_set.h"
+
+/* Sets of ranks of the world that stand in a message one behind the other. */
+enum weft__shrink_set {
+    WEFT__SHRINK_MEMBERS, /* of the group; in every message */
+    WEFT__SHRINK_LOST,    /* JOIN: those presumed dead by its sender */
+    /* READY and DONE: of the members those of the new group, those that have left, those presumed dead and those that have
+     * certainly died: each of them once. */
+    WEFT__SHRINK_SURVIVORS = WEFT__SHRINK_LOST,
+    WEFT__SHRINK_LEFT,
+    WEFT__SHRINK_PRESUMED,
+    WEFT__SHRINK_DIED,
+    WEFT__SHRINK_SETS
+};
 
 typedef struct weft__shrink_message {
     uint64_t group, id; /* READY, STORED, DONE: number of the new group */
-    uint32_t occurrence, size, survivors, left, presumed, died;
+    uint32_t occurrence, size;
     int32_t status;
     weft__group_params params;
-    char text[WEFT__GROUP_CREATE_TEXT];
-    /* World ranks: `size` members of the group, then those told of.  READY and DONE: `survivors` of the new one, those that
-     * `left`, those `presumed` dead, those that have certainly `died`, which are all of the group.  JOIN: those `presumed` dead by its sender. */
-    int32_t list[];
+    uint32_t length;      /* of what follows, in bytes */
+    unsigned char rest[]; /* its sets, then, with a failure, why, and a zero */
 } weft__shrink_message;
 
-/* Members told of behind the group's own. */
-size_t weft__shrink_told(const weft__shrink_message *m);
-/* Writes down who of the group is gone that way; how many. */
-uint32_t weft__shrink_list_gone(const weft_context *ctx, const weft__shrink_message *m, weft__gone how,
-                                int32_t **next);
+size_t weft__shrink_message_bytes(const weft__shrink_message *m); /* all of it */
+/* With room for so many sets and `text`, which is written; NULL: without.  All else is zero.  NULL: no memory, so nobody is told
+ * and the deadline will speak. */
+weft__shrink_message *weft__shrink_message_new(const weft_context *ctx, int sets, const char *text);
+weft__shrink_message *weft__shrink_copy(const weft__shrink_message *m); /* NULL: no memory */
+unsigned char *weft__shrink_set(const weft_context *ctx, weft__shrink_message *m, enum weft__shrink_set set);
+const unsigned char *weft__shrink_told(const weft_context *ctx, const weft__shrink_message *m,
+                                       enum weft__shrink_set set);
+const char *weft__shrink_text(const weft_context *ctx, const weft__shrink_message *m); /* of a failure */
+/* Writes down who of the members is gone that way. */
+void weft__shrink_mark_gone(const weft_context *ctx, weft__shrink_message *m, weft__gone how,
+                            enum weft__shrink_set set);
 /* Who is not among the survivors is gone for this rank too, before it is told of them. */
 void weft__shrink_believe(weft_context *ctx, const weft__shrink_message *m);
-/* NULL, no memory: the deadline will speak. */
-weft__shrink_message *weft__shrink_copy(const weft__shrink_message *m, size_t bytes);
-bool weft__shrink_is_among(const int32_t *ranks, uint32_t n, int rank);
-/* From that rank, of that type and length: can all of it be used? */
-weft_status weft__shrink_check(const weft_context *ctx, int peer, int type, const weft__shrink_message *m,
-                               size_t length);
+/* A copy of what that rank has sent, if all of it can be used; else it is refused, and NULL. */
+weft__shrink_message *weft__shrink_message_take(weft_context *ctx, int peer, int type, const void *bytes,
+                                                size_t length);
 #endif

@@ -316,6 +316,7 @@ static void with_a_death(int ranks)
     check_death(ranks);
     check(SHRINK, FIRST_WORDS, 1, 1);
     check(SHRINK, MESSAGES, 4, 2 * ranks);
+    check_bytes(SHRINK, 1024 + ranks / 4); /* two messages, with sets of a bit for each rank */
     check(FINALIZE, FIRST_WORDS, 1, 1);
     check(FINALIZE, MESSAGES, 6, ranks + log2_of(ranks));
 }

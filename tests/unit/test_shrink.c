@@ -6,6 +6,7 @@
 #include "lone_rank.h"
 #include "peer.h"
 #include "protocol.h"
+#include "reserve.h"
 #include "shrink_message.h"
 
 #include <setjmp.h>
@@ -33,31 +34,37 @@ static void note_sent(const weft__outgoing *out)
     if (at_sent) at_sent(type);
 }
 
-/* The words that follow the members in a message. */
+/* Who is told of beside the members. */
 typedef struct told {
     uint32_t survivors, presumed;
     int ranks[LIST_MOST];
 } told;
 
+static int sets_of(int type)
+{
+    if (type == WEFT__MESSAGE_SHRINK_JOIN) return WEFT__SHRINK_LOST + 1;
+    return type == WEFT__MESSAGE_SHRINK_READY ? WEFT__SHRINK_SETS : WEFT__SHRINK_MEMBERS + 1;
+}
+
 static void say(int from, int type, weft_status status, const told *t)
 {
-    _Alignas(weft__shrink_message) unsigned char
-        bytes[sizeof(weft__shrink_message) + LIST_MOST * sizeof(int32_t)] = {0};
-    weft__shrink_message *m = (void *)bytes;
-    size_t n = (size_t)group->size;
-    *m = (weft__shrink_message){.group = GROUP,
-                                .id = made_by_before,
-                                .occurrence = 1,
-                                .size = (uint32_t)n,
-                                .survivors = t->survivors,
-                                .presumed = t->presumed,
-                                .status = status,
-                                .params = weft__own_params(ctx)};
-    snprintf(m->text, sizeof m->text, "2.0 s passed");
-    memcpy(m->list, group->world, n * sizeof *m->list);
-    for (size_t i = 0; i < t->survivors + t->presumed; i++) m->list[n + i] = t->ranks[i];
-    ctx->p2p_events.control(&ctx->p2p_events, from, type, m,
-                            sizeof *m + (n + t->survivors + t->presumed) * sizeof *m->list);
+    weft__shrink_message *m =
+        weft__shrink_message_new(ctx, sets_of(type), status == WEFT_OK ? NULL : "2.0 s passed");
+    assert_non_null(m);
+    m->group = GROUP;
+    m->id = made_by_before;
+    m->occurrence = 1;
+    m->size = (uint32_t)group->size;
+    m->status = status;
+    m->params = weft__own_params(ctx);
+    for (int i = 0; i < group->size; i++)
+        weft__set_add(weft__shrink_set(ctx, m, WEFT__SHRINK_MEMBERS), group->world[i]);
+    for (uint32_t i = 0; i < t->survivors + t->presumed; i++)
+        weft__set_add(weft__shrink_set(ctx, m,
+                                       i < t->survivors ? WEFT__SHRINK_SURVIVORS : WEFT__SHRINK_PRESUMED),
+                      t->ranks[i]);
+    ctx->p2p_events.control(&ctx->p2p_events, from, type, m, weft__shrink_message_bytes(m));
+    weft__reserve_give(m);
 }
 
 static void turn(void)

@@ -1,0 +1,133 @@
+/* shrink_attempt.c - see shrink_attempt.h. */
+#include "shrink_attempt.h"
+
+#include "peer.h"
+#include "protocol.h"
+#include "reserve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+weft__list *weft__shrink_attempts(const weft_context *ctx)
+{
+    return ctx->protocol_state[WEFT__PROTOCOL_SHRINK];
+}
+
+void weft__shrink_attempt_free(weft__shrink_attempt *a)
+{
+    weft__list_remove(&a->link);
+    weft__reserve_give(a->world);
+    weft__reserve_give(a->members);
+    weft__reserve_give(a->joined);
+    weft__reserve_give(a->stored);
+    weft__reserve_give(a->tables);
+    weft__reserve_give(a->verdict);
+    weft__reserve_give(a);
+}
+
+weft__shrink_attempt *weft__shrink_find(weft_context *ctx, uint64_t group, uint32_t occurrence)
+{
+    WEFT__LIST_EACH(weft__shrink_attempts(ctx), at)
+    {
+        weft__shrink_attempt *a = WEFT__LIST_ENTRY(at, weft__shrink_attempt, link);
+        if (a->group == group && a->occurrence == occurrence) return a;
+    }
+    return NULL;
+}
+
+bool weft__shrink_is_of(const weft_context *ctx, const weft__shrink_attempt *a, const unsigned char *members)
+{
+    return !memcmp(a->members, members, weft__set_bytes(ctx->world_size));
+}
+
+/* False: no memory. */
+static bool has_room(const weft_context *ctx, weft__shrink_attempt *a)
+{
+    const size_t n = (size_t)a->size;
+    a->world = weft__reserve_get(n * sizeof *a->world);
+    a->members = weft__reserve_get(weft__set_bytes(ctx->world_size));
+    a->joined = weft__reserve_zeroed(n * sizeof *a->joined);
+    a->stored = weft__reserve_zeroed(n * sizeof *a->stored);
+    a->tables = weft__reserve_zeroed(n * sizeof *a->tables);
+    return a->world && a->members && a->joined && a->stored && a->tables;
+}
+
+weft__shrink_attempt *weft__shrink_attempt_for(weft_context *ctx, uint64_t group, uint32_t occurrence,
+                                               const unsigned char *members)
+{
+    weft__shrink_attempt *a = weft__shrink_find(ctx, group, occurrence);
+    int n = 0;
+    if (a) return weft__shrink_is_of(ctx, a, members) ? a : NULL;
+    a = weft__reserve_zeroed(sizeof *a);
+    if (!a) return NULL;
+    weft__list_init(&a->link);
+    a->group = group;
+    a->occurrence = occurrence;
+    a->size = weft__set_count(members, ctx->world_size);
+    WEFT__ASSERT(a->size > 0);
+    if (!has_room(ctx, a)) {
+        weft__shrink_attempt_free(a);
+        return NULL;
+    }
+    memcpy(a->members, members, weft__set_bytes(ctx->world_size));
+    for (int rank = weft__set_next(members, 0, ctx->world_size); rank >= 0;
+         rank = weft__set_next(members, rank + 1, ctx->world_size))
+        a->world[n++] = rank;
+    weft__list_append(weft__shrink_attempts(ctx), &a->link);
+    return a;
+}
+
+void weft__shrink_to(weft__shrink_attempt *a, weft__shrink_state to)
+{
+    static const unsigned may_follow[] = {[WEFT__SHRINK_GATHERING] = WEFT__MAY_BECOME(WEFT__SHRINK_HELD) |
+                                                                     WEFT__MAY_BECOME(WEFT__SHRINK_FAILED),
+                                          [WEFT__SHRINK_HELD] = WEFT__MAY_BECOME(WEFT__SHRINK_SETTLED) |
+                                                                WEFT__MAY_BECOME(WEFT__SHRINK_FAILED),
+                                          [WEFT__SHRINK_SETTLED] = 0,
+                                          [WEFT__SHRINK_FAILED] = 0};
+    WEFT__ASSERT(may_follow[a->state] & WEFT__MAY_BECOME(to), a->state, to);
+    a->state = to;
+}
+
+bool weft__shrink_is_over(const weft__shrink_attempt *a)
+{
+    return a->state == WEFT__SHRINK_SETTLED || a->state == WEFT__SHRINK_FAILED;
+}
+
+int weft__shrink_member(const weft__shrink_attempt *a, int world_rank)
+{
+    int low = 0, high = a->size;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (a->world[middle] < world_rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < a->size && a->world[low] == world_rank ? low : -1;
+}
+
+bool weft__shrink_lives(const weft_context *ctx, const weft__shrink_attempt *a, int member)
+{
+    return !weft__is_gone(&ctx->peers[a->world[member]]);
+}
+
+int weft__shrink_lead(const weft_context *ctx, const weft__shrink_attempt *a)
+{
+    for (int i = 0; i < a->size && a->world[i] < ctx->rank; i++)
+        if (weft__shrink_lives(ctx, a, i)) return a->world[i];
+    return ctx->rank;
+}
+
+weft_status weft__shrink_attempts_open(weft_context *ctx)
+{
+    return weft__protocol_open_list(ctx, WEFT__PROTOCOL_SHRINK);
+}
+
+void weft__shrink_attempts_close(weft_context *ctx)
+{
+    weft__list *attempts = weft__shrink_attempts(ctx);
+    if (!attempts) return;
+    WEFT__LIST_EACH(attempts, at) weft__shrink_attempt_free(WEFT__LIST_ENTRY(at, weft__shrink_attempt, link));
+    free(attempts);
+}
