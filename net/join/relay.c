@@ -1,7 +1,7 @@
 /* relay.c - see relay.h: what a relay knows of its clients, and what it makes of their words. */
-#include "relay.h"
 #include "bundle.h"
 #include "clock.h"
+#include "relay_down.h"
 #include "status.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ void weft__relay_forget(weft__relay *relay)
     weft__words_drop(&relay->words);
 }
 
-static bool is_of_route(const weft__relayed *one, const weft__relayed *other)
+bool weft__relay_is_of_route(const weft__relayed *one, const weft__relayed *other)
 {
     return one->route_bytes == other->route_bytes && !memcmp(one->route, other->route, one->route_bytes);
 }
@@ -271,105 +271,12 @@ static void take_parts(weft__relay *relay, const weft__relayed *from, const weft
         const char *block = blocks + (size_t)i * head.block_bytes;
         weft__relayed *client = find(relay, (const uint8_t *)block + head.alike);
         char *part;
-        if (!client || !is_of_route(client, from)) continue;
+        if (!client || !weft__relay_is_of_route(client, from)) continue;
         if ((part = malloc(head.block_bytes))) memcpy(part, block, head.block_bytes);
         keep_part(relay, client, part, head.block_bytes, head.alike, h->step);
     }
     free(blocks);
     send_parts_if_all_are_here(relay, h->step);
-}
-
-/* ---- to clients ---- */
-
-/* Who has gone meanwhile is told nothing.  The message is used up. */
-static void send_down(weft__relay *relay, const weft__relayed *to, zmq_msg_t *frame)
-{
-    if (zmq_send(relay->router, to->route, to->route_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
-        (void)zmq_msg_send(frame, relay->router, ZMQ_DONTWAIT);
-    zmq_msg_close(frame);
-}
-
-/* What is told to one of them. */
-typedef struct told {
-    const weft__relayed *to;
-    const void *frame;
-    size_t bytes;
-} told;
-
-/* Those of one connection beside each other, and what is told to one in the order in which it came. */
-static int by_route(const void *left, const void *right)
-{
-    const told *a = left, *b = right;
-    int order;
-    if (a->to->route_bytes != b->to->route_bytes) return a->to->route_bytes < b->to->route_bytes ? -1 : 1;
-    order = memcmp(a->to->route, b->to->route, a->to->route_bytes);
-    if (order) return order;
-    return (const char *)a->frame < (const char *)b->frame ? -1 : a->frame != b->frame;
-}
-
-static int of_one_route(const told *list, int n)
-{
-    int i = 1;
-    while (i < n && is_of_route(list[0].to, list[i].to)) i++;
-    return i;
-}
-
-static told *make_list(weft__relay *relay, size_t n)
-{
-    told *list = calloc(n + 1, sizeof *list);
-    if (!list) weft__relay_lose(relay); /* no memory */
-    return list;
-}
-
-/* Once a connection. */
-static void send_to_all(weft__relay *relay, zmq_msg_t *frame)
-{
-    told *list = make_list(relay, (size_t)relay->count);
-    int n = 0;
-    for (int i = 0; list && i < relay->count; i++)
-        if (relay->clients[i].welcomed) list[n++].to = &relay->clients[i];
-    if (n > 1) qsort(list, (size_t)n, sizeof *list, by_route);
-    for (int i = 0; i < n; i += of_one_route(&list[i], n - i)) {
-        zmq_msg_t one;
-        zmq_msg_init(&one);
-        if (zmq_msg_copy(&one, frame) == 0) send_down(relay, list[i].to, &one);
-    }
-    free(list);
-    zmq_msg_close(frame);
-}
-
-/* As one message to the relay that they are behind. */
-static void send_words_down(weft__relay *relay, const told *list, int n)
-{
-    const weft__rendezvous_header h = {.magic = WEFT__RENDEZVOUS_MAGIC,
-                                       .version = WEFT__RENDEZVOUS_VERSION,
-                                       .kind = WEFT__RENDEZVOUS_WORDS,
-                                       .rank = -1,
-                                       .world = -1};
-    weft__words words = {.list = NULL};
-    zmq_msg_t frame;
-    bool good = true;
-    for (int i = 0; i < n && good; i++) good = weft__words_add(&words, list[i].frame, list[i].bytes);
-    good = good && words.list && !zmq_msg_init_size(&frame, sizeof h + words.bytes);
-    if (good) {
-        memcpy(zmq_msg_data(&frame), &h, sizeof h);
-        memcpy((char *)zmq_msg_data(&frame) + sizeof h, words.list, words.bytes);
-        send_down(relay, list[0].to, &frame);
-    } else {
-        weft__relay_lose(relay); /* no memory */
-    }
-    weft__words_drop(&words);
-}
-
-static void send_one_down(weft__relay *relay, const told *one)
-{
-    zmq_msg_t frame;
-    if (zmq_msg_init_size(&frame, one->bytes)) {
-        weft__relay_lose(relay); /* no memory */
-        return;
-    }
-    memcpy(zmq_msg_data(&frame), one->frame, one->bytes);
-    send_down(relay, one->to, &frame);
 }
 
 /* ---- what comes ---- */
@@ -425,7 +332,7 @@ static weft__relayed *meet(weft__relay *relay, const weft__relayed *from, const 
     weft__relayed *client;
     if (h->kind == WEFT__RENDEZVOUS_JOIN) {
         for (int i = 0; i < relay->count; i++)
-            if (relay->clients[i].fd == from->fd && !is_of_route(&relay->clients[i], from) &&
+            if (relay->clients[i].fd == from->fd && !weft__relay_is_of_route(&relay->clients[i], from) &&
                 memcmp(relay->clients[i].id, h->client, sizeof h->client) != 0)
                 relay->some_ended = relay->clients[i].ended = true;
         tell_of_the_ended(relay, false);
@@ -477,12 +384,12 @@ static void take_word(weft__relay *relay, const weft__relayed *from, const weft_
         case WEFT__RENDEZVOUS_JOIN: send_soon(relay, frame); return;
         case WEFT__RENDEZVOUS_DONE: take_last_word(relay, client, frame); return;
         case WEFT__RENDEZVOUS_LEFT: /* a relay below tells it of its own clients */
-            if (!is_of_route(client, from)) break;
+            if (!weft__relay_is_of_route(client, from)) break;
             relay->at_once = true;
             take_last_word(relay, client, frame);
             return;
         case WEFT__RENDEZVOUS_HERE: /* likewise */
-            if (!is_of_route(client, from)) break;
+            if (!weft__relay_is_of_route(client, from)) break;
             send_up(relay, frame);
             return;
         default: break;
@@ -516,7 +423,7 @@ void weft__relay_up(weft__relay *relay, const weft__relayed *from, zmq_msg_t *fr
     weft__rendezvous_header h;
     if (read_header(zmq_msg_data(frame), zmq_msg_size(frame), &h) && relay->phase == WEFT__RELAY_SERVING) {
         switch (h.kind) {
-        case WEFT__RENDEZVOUS_STILL: send_down(relay, from, frame); return;
+        case WEFT__RENDEZVOUS_STILL: weft__relay_tell(relay, from, frame); return;
         case WEFT__RENDEZVOUS_WORDS: take_words(relay, *from, frame); break;
         case WEFT__RENDEZVOUS_PARTS:
             take_parts(relay, from, &h, (const char *)zmq_msg_data(frame) + sizeof h,
@@ -564,23 +471,15 @@ static weft__relayed *hearer_of(weft__relay *relay, const weft__rendezvous_heade
     return client;
 }
 
-/* To each relay below what its ranks are told in one message again, and to others each alone. */
 static void hand_words_down(weft__relay *relay, const char *words, size_t bytes)
 {
-    told *list = make_list(relay, bytes / sizeof(weft__rendezvous_header));
+    weft__told *list = weft__relay_list(relay, bytes / sizeof(weft__rendezvous_header));
     weft__rendezvous_header h;
     int n = 0;
     if (!list) return;
     while ((list[n].frame = weft__words_next(&words, &bytes, &list[n].bytes)))
         if (read_header(list[n].frame, list[n].bytes, &h) && (list[n].to = hearer_of(relay, &h))) n++;
-    if (n > 1) qsort(list, (size_t)n, sizeof *list, by_route);
-    for (int i = 0, together; i < n; i += together) {
-        together = list[i].to->below ? of_one_route(&list[i], n - i) : 1;
-        if (together > 1)
-            send_words_down(relay, &list[i], together);
-        else
-            send_one_down(relay, &list[i]);
-    }
+    weft__relay_tell_each(relay, list, n);
     free(list);
 }
 
@@ -592,13 +491,13 @@ void weft__relay_down(weft__relay *relay, zmq_msg_t *frame)
     relay->heard_ns = weft__now_ns();
     if (read_header(zmq_msg_data(frame), zmq_msg_size(frame), &h)) {
         if (h.kind == WEFT__RENDEZVOUS_GATHERED) {
-            send_to_all(relay, frame);
+            weft__relay_tell_all(relay, frame);
             return;
         }
         if (h.kind == WEFT__RENDEZVOUS_WORDS) {
             hand_words_down(relay, payload, zmq_msg_size(frame) - sizeof h);
         } else if ((client = hearer_of(relay, &h))) {
-            send_down(relay, client, frame);
+            weft__relay_tell(relay, client, frame);
             return;
         }
     }

@@ -144,6 +144,7 @@ void weft__relay_connection_ended(weft__relay *relay, int fd);
 int64_t weft__relay_settle(weft__relay *relay, int64_t now_ns);
 void weft__relay_lose(weft__relay *relay);
 void weft__relay_forget(weft__relay *relay); /* frees what lies in it */
+bool weft__relay_is_of_route(const weft__relayed *one, const weft__relayed *other); /* of one connection */
 /* relay_thread.c: connects to whom it speaks to.  False: that is not possible. */
 bool weft__relay_connect(weft__relay *relay);
 #endif

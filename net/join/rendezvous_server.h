@@ -134,12 +134,20 @@ bool weft__rendezvous_all_done(const weft__rendezvous_server *s);
 void weft__rendezvous_take_gone(weft__rendezvous_server *s, const bool *gone, int ranks);
 /* Nobody joins from now on.  False: all have joined already, or joining has failed. */
 bool weft__rendezvous_give_way(weft__rendezvous_server *s);
-/* What its own files do with each other.  Send: false: that connection is gone; the message is used up. */
+/* What its own files do with each other.  rendezvous_say.c: false: that connection is gone; a message is used up. */
 weft__rendezvous_header weft__rendezvous_header_for(const weft__rendezvous_server *s,
                                                     enum weft__rendezvous_kind kind, int rank);
 bool weft__rendezvous_send(weft__rendezvous_server *s, const weft__rendezvous_member *to, zmq_msg_t *msg);
 bool weft__rendezvous_say(weft__rendezvous_server *s, const weft__rendezvous_member *to,
                           enum weft__rendezvous_kind kind, const void *payload, size_t bytes);
+/* To all that wait.  bytes: at most those of a sentence. */
+void weft__rendezvous_say_to_all(weft__rendezvous_server *s, enum weft__rendezvous_kind kind,
+                                 const void *payload, size_t bytes);
+int weft__rendezvous_by_route(const void *left, const void *right); /* of pointers to members, for qsort */
+/* All that have not said that they are done, those of one connection beside each other: s->waiting, until the next call. */
+weft__rendezvous_member **weft__rendezvous_waiting(const weft__rendezvous_server *s, int *n);
+/* How many of these n, from the first on, are behind one connection. */
+int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n);
 weft__rendezvous_member *weft__rendezvous_find(weft__rendezvous_server *s, const uint8_t *id);
 /* Joining has failed: all are told, and all who are still to come.  The first cause wins. */
 void weft__rendezvous_refuse(weft__rendezvous_server *s, weft_status status, const char *format, ...)
@@ -151,11 +159,6 @@ void weft__rendezvous_take_part(weft__rendezvous_server *s, weft__rendezvous_mem
 void weft__rendezvous_take_parts(weft__rendezvous_server *s, const weft__rendezvous_member *from,
                                  uint32_t step, const void *payload, size_t bytes);
 void weft__rendezvous_drop_last(weft__rendezvous_server *s); /* nobody will ask for that answer again */
-int weft__rendezvous_by_route(const void *left, const void *right); /* of pointers to members, for qsort */
-/* All that have not said that they are done, those of one connection beside each other: s->waiting, until the next call. */
-weft__rendezvous_member **weft__rendezvous_waiting(const weft__rendezvous_server *s, int *n);
-/* How many of these n, from the first on, are behind one connection. */
-int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n);
 /* rendezvous_tree.c: somebody joins who leads its host, or who may have done so before.  at: where its relay can be reached, a
  * weft__rendezvous_place that need not be aligned; before: NULL.  True: it has been told to go elsewhere, and joins there.
  * known: it is a member here. */
