@@ -9,11 +9,12 @@
  * where it comes from, so it ends.
  *
  * What holds, beside what telling.h says of a break:
- * - Two ranks begin: who saw it, and who watches over the dead (the living rank before it), however that one has heard.  So all
- *   are told although one of the two dies, stops or leaves amid that.  The second has words only for hosts that are not told, and
- *   for those on the way between the two.
- * - Ranks of the dead one's host see its process end by themselves, and are not told but where it has become another program; one
- *   of them is asked to pass it on all the same. */
+ * - Who saw it begins, and who watches over the dead (the living rank before it), however that one has heard.  Where these are
+ *   two, all are told although one of them dies, stops or leaves amid that.  Where they are one, or both end so, only those stay
+ *   untold whom a host that is silent too keeps it from, as telling.h has it of a break.  The second has words only for hosts that
+ *   are not told, and for those on the way between the two.
+ * - Ranks of the dead one's host see its process end by themselves, and are not told but where it has become another program, or
+ *   is only presumed dead; one of them is asked to pass it on all the same. */
 #ifndef WEFT_RUNTIME_DEATHS_H
 #define WEFT_RUNTIME_DEATHS_H
 #include "group.h"

@@ -147,12 +147,14 @@ static bool is_mate(const weft__telling *t, int member)
 }
 
 /* Whether it is told of here at all: ranks of the host of one that has died see it by themselves, but not that it has become
- * another program. */
+ * another program; nor do they see anything of one that is only presumed dead. */
 static bool wants_word(const weft__telling *t, int member)
 {
-    const weft__peer *dead = t->group ? NULL : &t->ctx->peers[t->hosts->notice.subject];
+    const weft__peer *dead;
     if (weft__is_gone(peer_of(t, member))) return false;
-    return !dead || dead->local < 0 || dead->is_another || peer_of(t, member)->local < 0;
+    if (t->group || t->hosts->notice.number != WEFT__DIED) return true;
+    dead = &t->ctx->peers[t->hosts->notice.subject];
+    return dead->local < 0 || dead->is_another || peer_of(t, member)->local < 0;
 }
 
 /* A break goes over the data plane on this host, which needs no connection there and is driven whatever the other does. */
@@ -445,7 +447,7 @@ static void answer_all(weft__telling *t, weft__break_word word, int side)
             (side != NO_SIDE && side != weft__host_toward(t->ctx, own_host(t), weft__host_of(tree_of(t), i))))
             continue;
         weft__alarm_tell(t->ctx, rank_of(t, i), &answer);
-        if (word != WEFT__BREAK_PASSED) continue;
+        if (word == WEFT__BREAK_STILL) continue;
         t->hosts->wants[i] = false;
         t->owed--;
     }
@@ -550,6 +552,8 @@ static void look_at_hosts(weft__telling *t, int64_t now_ns, int64_t *next)
 static void look_at(weft__telling *t, int64_t now_ns, int64_t *next)
 {
     if (t->put_off_ns && t->put_off_ns < *next) *next = t->put_off_ns;
+    if (now_ns == WEFT__NEVER && t->awaited)
+        answer_all(t, WEFT__BREAK_CANNOT, NO_SIDE); /* and sees to its side no more */
     look_at_hosts(t, now_ns, next);
     settle(t);
     if (!t->owed) return;

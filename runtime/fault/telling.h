@@ -11,7 +11,7 @@
  *     PASSED  the answer: all whom it has sent a PASS, but on the side of who is answered, have answered, or were gone past;
  *             and which hosts were, as far as it knows (`unheard`: WEFT__UNHEARD_MOST of them)
  *     STILL   every STILL_NS to whom it cannot answer yet, so that it is not taken for silent
- *     CANNOT  the answer of one that has not got the group: not yet, or no more
+ *     CANNOT  the answer of one that has not got the group: not yet, or no more; or that leaves before it could answer PASSED
  *     TOLD    to somebody who is to pass it on to nobody: as in a group of few hosts
  *     COVERS  likewise, to the ranks of this host: they need not tell the others
  *

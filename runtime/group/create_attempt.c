@@ -79,10 +79,11 @@ static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int 
     a->culprit = culprit;
     snprintf(a->text, sizeof a->text, "%s", text);
     WEFT__ASSERT(weft__is_failure(status) && a->present <= (int)key.size, status, a->present);
-    a->told = a->present;
     for (int rank = weft__set_next(a->joined, 0, ctx->world_size); rank >= 0;
          rank = weft__set_next(a->joined, rank + 1, ctx->world_size))
         weft__create_send_failure(ctx, rank, WEFT__MESSAGE_CREATE_FAILED, &key, status, culprit, a->text);
+    /* Only now: who joins in the middle of that, as telling one finds others gone, must not be the last one to be told. */
+    a->told += a->present;
     if (a->told == (int)key.size) attempt_free(a);
 }
 

@@ -20,11 +20,15 @@ enum { LEAD = 0 };
 static weft_context *ctx;
 static int sent[WEFT__MESSAGE_CREATE_EXPIRED + 1]; /* by type */
 
+static void (*at_failed)(
+    void); /* in the middle of telling that an attempt has failed; NULL: nothing happens then */
+
 static void note_sent(const weft__outgoing *out)
 {
     int type = out->frame.tag;
-    if (out->frame.kind == WEFT__FRAME_CONTROL && type > 0 && type <= WEFT__MESSAGE_CREATE_EXPIRED)
-        sent[type]++;
+    if (out->frame.kind != WEFT__FRAME_CONTROL || type <= 0 || type > WEFT__MESSAGE_CREATE_EXPIRED) return;
+    sent[type]++;
+    if (type == WEFT__MESSAGE_CREATE_FAILED && at_failed) at_failed();
 }
 
 /* In one word: between one that says that it has come and one that it has not, the attempt could succeed. */
@@ -141,10 +145,37 @@ static void test_members_that_cannot_be(void **state)
     end_as_lead();
 }
 
+static void join_too(void)
+{
+    at_failed = NULL;
+    say(LONE_ME, WEFT__MESSAGE_CREATE_JOIN, &both, 1);
+}
+
+/* Telling one may find others gone, whose last words are taken then: the last one that was awaited joins. */
+static void test_the_last_one_joins_amid_the_end(void **state)
+{
+    static const char why[] = "2.0 s passed";
+    weft__create_message *m = weft__create_message_new(&key, sizeof why);
+    (void)state;
+    assert_non_null(m);
+    m->status = WEFT_ERR_TIMEOUT;
+    memcpy(m->rest, why, sizeof why);
+    begin_as_lead();
+    say(OTHER, WEFT__MESSAGE_CREATE_JOIN, NULL, 0);
+    at_failed = join_too;
+    weft__group_create_protocol.message(ctx, OTHER, WEFT__MESSAGE_CREATE_EXPIRED, m, sizeof *m + sizeof why);
+    assert_null(at_failed);
+    say(OTHER, WEFT__MESSAGE_CREATE_JOIN, NULL, 0); /* it is over, so that is the first word of another one */
+    assert_int_equal(sent[WEFT__MESSAGE_CREATE_ASK], 2);
+    end_as_lead();
+    weft__reserve_give(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_failure_is_owed_and_told_at_once),
                                        cmocka_unit_test(test_the_first_one_is_asked),
-                                       cmocka_unit_test(test_members_that_cannot_be)};
+                                       cmocka_unit_test(test_members_that_cannot_be),
+                                       cmocka_unit_test(test_the_last_one_joins_amid_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

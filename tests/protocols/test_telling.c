@@ -1,0 +1,92 @@
+/* test_telling.c - what a game of chance comes to too rarely, of what is told along a tree of hosts (runtime/fault/deaths.h). */
+#include "chance.h"
+#include "engine.h"
+#include "executors.h"
+#include "peer.h"
+#include "telling.h"
+#include "trace.h"
+#include "world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+/* Ranks on those hosts, in a tree in which each host has one below it. */
+static void begin(const int *host_of, int ranks)
+{
+    trace_begin("telling", 1);
+    chance_seed(1);
+    world_open_all(ranks, weft__executors);
+    for (int i = 0; i < ranks; i++) {
+        weft_context *ctx = world_rank(i);
+        ctx->fan_out = ctx->told_at_once = 1;
+        for (int k = 0; k < ranks; k++) {
+            int first = 0;
+            while (host_of[first] != host_of[k]) first++;
+            ctx->peers[k].host_lead = ctx->peers[k].first_on_host = first;
+        }
+    }
+}
+
+static void end(void)
+{
+    assert_false(trace_blamed());
+    world_close();
+}
+
+static void check_known(int rank, int gone, weft__gone how)
+{
+    int known = atomic_load(&world_rank(rank)->peers[gone].gone);
+    if (known != (int)how) fail_msg("to rank %d rank %d is %d, expected %d", rank, gone, known, (int)how);
+}
+
+/* Where ranks do not agree about that, it is told as a death is; but its host's ranks see nothing of it by themselves. */
+static void test_presumed_beside_others(void **state)
+{
+    static const int host_of[] = {0, 0, 0, 1, 1, 1, 2, 2, 2};
+    enum { RANKS = sizeof host_of / sizeof *host_of, SEES = 0, GONE = 4 };
+    (void)state;
+    begin(host_of, RANKS);
+    for (int i = 0; i < RANKS; i++) /* who shares memory with it would see it end */
+        for (int k = 0; k < RANKS; k++) world_rank(i)->peers[k].local = host_of[i] == host_of[k] ? k : -1;
+    world_away(GONE, 10000 * WEFT__MS); /* it lives, and does not see that it is let go of */
+    weft__engine_take(world_rank(SEES));
+    weft__peer_gone(world_rank(SEES), GONE, WEFT__PRESUMED_DEAD, false, "is lost: the test has it so");
+    weft__engine_drop(world_rank(SEES));
+    world_settle_for(2000 * WEFT__MS);
+    for (int i = 0; i < RANKS; i++)
+        if (i != GONE) check_known(i, GONE, WEFT__PRESUMED_DEAD);
+    end();
+}
+
+/* It waits for a host that says nothing, and leaves: those who told it see to that host, and to all below.  Only who is beside
+ * the dead one in the ring sees it end. */
+static void test_one_leaves_that_waits(void **state)
+{
+    static const int host_of[] = {0, 0, 0, 1, 2, 2, 3};
+    enum { RANKS = sizeof host_of / sizeof *host_of, GONE = 1, LEAVES = 3, STOPPED = 4 };
+    (void)state;
+    begin(host_of, RANKS);
+    world_settle_for(10 * WEFT__MS);
+    world_away(STOPPED, 10000 * WEFT__MS);
+    wires_kill(GONE);
+    world_settle_for(20 * WEFT__MS); /* both have told it, and nobody has gone past who says nothing */
+    weft__engine_take(world_rank(LEAVES));
+    (void)weft__telling_check(world_rank(LEAVES), WEFT__NEVER);
+    weft__engine_drop(world_rank(LEAVES));
+    world_settle_for(5 * WEFT__MS); /* that it goes is heard */
+    world_away(LEAVES, 10000 * WEFT__MS);
+    world_settle_for(2000 * WEFT__MS);
+    for (int i = 0; i < RANKS; i++)
+        if (i != GONE && i != STOPPED) check_known(i, GONE, WEFT__PRESUMED_DEAD);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_presumed_beside_others),
+                                       cmocka_unit_test(test_one_leaves_that_waits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
