@@ -225,16 +225,18 @@ static cudaError_t add_host_node(cudaGraph_t graph, const struct cudaHostNodePar
     return added ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
-                                 size_t count, const struct cudaHostNodeParams *what)
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *pGraphNode, cudaGraph_t graph,
+                                 const cudaGraphNode_t *pDependencies, size_t numDependencies,
+                                 const struct cudaHostNodeParams *pNodeParams)
 {
     cudaError_t error = emu__begin("cudaGraphAddHostNode", 0);
 
     if (error) return emu__end(error);
-    if (!node || !graph || !what || !what->fn || (count && !after)) return emu__end(cudaErrorInvalidValue);
-    if (count) return emu__end(cudaErrorNotSupported);
-    *node = NULL; /* nothing takes one */
-    return emu__end(add_host_node(graph, what));
+    if (!pGraphNode || !graph || !pNodeParams || !pNodeParams->fn || (numDependencies && !pDependencies))
+        return emu__end(cudaErrorInvalidValue);
+    if (numDependencies) return emu__end(cudaErrorNotSupported);
+    *pGraphNode = NULL; /* nothing takes one */
+    return emu__end(add_host_node(graph, pNodeParams));
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *arg,
