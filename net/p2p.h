@@ -44,7 +44,9 @@ typedef struct weft__recv weft__recv; /* a receive */
  * `matched` is called on both sides instead.  A send is over then.  A receive stays until it is cancelled:
  * the sender may have given the message up before it heard, and then the receive waits again. */
 struct weft__match_hook {
-    void (*matched)(weft__match_hook *hook);   /* receives: the result is filled in */
+    /* Receives: the result is filled in.  False (receives): it has been cancelled in there, and its sender hears of it as of
+     * one that is refused. */
+    bool (*matched)(weft__match_hook *hook);
     bool (*unmatched)(weft__match_hook *hook); /* receives.  False: it has been cancelled in there */
     uint8_t way;                               /* its payload goes: both sides must have it alike */
     weft__send *send;                          /* the point-to-point layer's own, while there is one */

@@ -65,8 +65,9 @@ static void start_flow(weft__p2p *p2p, weft__recv *recv, int peer, const weft__f
     weft_status status = weft__p2p_judge(recv, peer, frame);
     weft__match_hook *hook = recv->from.hook;
     uint32_t index = recv->item.index;
+    size_t bytes = frame->bytes;
     weft__list_remove(&recv->link);
-    if (status != WEFT_OK || frame->bytes == 0) {
+    if (status != WEFT_OK || bytes == 0) {
         clear(p2p, peer, frame->id, 0, 0);
         weft__p2p_finish_recv(p2p, recv, status);
         return;
@@ -84,9 +85,9 @@ static void start_flow(weft__p2p *p2p, weft__recv *recv, int peer, const weft__f
     if (hook) { /* which may end it */
         weft__send *own = peer == p2p->me ? weft__p2p_find_send(p2p, frame->id) : NULL;
         hook->other = own ? own->hook : NULL;
-        hook->matched(hook);
+        if (!hook->matched(hook)) bytes = 0;
     }
-    clear(p2p, peer, frame->id, index, frame->bytes);
+    clear(p2p, peer, frame->id, index, bytes);
 }
 
 static void take_out(weft__p2p *p2p, weft__unexpected *unexpected)

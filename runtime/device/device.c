@@ -173,7 +173,8 @@ static void failed(weft_request *req, const char *why)
 static void release(weft_request *req)
 {
     weft__device *d = req->device;
-    WEFT__ASSERT(!d->shut); /* the group's list would keep a record that another operation takes next */
+    /* The group's list, or the point-to-point layer, would keep a record that another operation takes next. */
+    WEFT__ASSERT(!d->shut && !d->match.in.hook.recv && !d->match.out.hook.send);
     weft__device_settles(d);
     weft__device_lengths_free(d);
     weft__module_unmark(d->module, d->work.marker);

@@ -27,6 +27,12 @@ static uint32_t says(uint32_t count)
     return WEFT__SAYS_RECORDED | (count & COUNTS) << WEFT__SAYS_SET;
 }
 
+/* In the world.  A receive from any rank, which is not recorded, knows it once it has met. */
+static int other_rank(const weft_request *req)
+{
+    return req->recv_result.peer >= 0 ? req->recv_result.peer : req->group->world[req->op.peer];
+}
+
 /* With "REQUEST: RANK" before it. */
 WEFT__PRINTF(3, 4) static void captured_fail(weft_request *req, weft_status status, const char *format, ...)
 {
@@ -36,7 +42,7 @@ WEFT__PRINTF(3, 4) static void captured_fail(weft_request *req, weft_status stat
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     weft__request_name(req, name, sizeof name);
-    weft__peer_name(req->ctx, req->group->world[req->op.peer], who, sizeof who);
+    weft__peer_name(req->ctx, other_rank(req), who, sizeof who);
     snprintf(text, sizeof text, "%s: %s %s", name, who, what);
     if (status == WEFT_ERR_PEER) req->culprit = req->op.peer;
     weft__request_fail(req, status, text);
@@ -45,8 +51,7 @@ WEFT__PRINTF(3, 4) static void captured_fail(weft_request *req, weft_status stat
 /* On the other side it would wait for the communicator of the two. */
 static void give_up_pair(weft_request *req, const char *why)
 {
-    weft__device_comm *pair =
-        weft__device_comm_of_pair(req->group, req->device->module, req->recv_result.peer);
+    weft__device_comm *pair = weft__device_comm_of_pair(req->group, req->device->module, other_rank(req));
     if (pair) weft__device_comm_doom(pair, WEFT_ERR_MISMATCH, why);
 }
 
@@ -60,25 +65,27 @@ void weft__captured_differs(weft_request *req)
     captured_fail(req, WEFT_ERR_MISMATCH, "has sent it at once, and here it is recorded in a graph");
 }
 
-/* What has come is not what this rank has recorded. */
+/* What has come is not what this rank has recorded.  An empty one is no part of a graph, so where it stands, and whether
+ * the other side records it, is the same to a replay. */
 static bool is_another(weft__device *d)
 {
     weft_request *req = d->req;
     const weft__recv_result *got = &req->recv_result;
     size_t room = req->op.count * weft__op_element(&req->op);
     uint32_t sent = got->said >> WEFT__SAYS_SET & COUNTS, own = d->match.expects >> WEFT__SAYS_SET & COUNTS;
+    if (!got->offered && !room) return false;
     if (!(got->said & WEFT__SAYS_RECORDED))
         weft__captured_differs(req);
+    else if (got->offered != room)
+        captured_fail(req, WEFT_ERR_MISMATCH,
+                      "sends %zu bytes, and here %zu are received: recorded in a graph both are the same",
+                      got->offered, room);
     else if (sent != own)
         captured_fail(
             req, WEFT_ERR_MISMATCH,
             "sends it as number %u of what it has recorded for this rank, and here it is received as "
             "number %u: replays match by order alone",
             (unsigned)sent, (unsigned)own);
-    else if (got->offered != room)
-        captured_fail(req, WEFT_ERR_MISMATCH,
-                      "sends %zu bytes, and here %zu are received: recorded in a graph both are the same",
-                      got->offered, room);
     else
         return false;
     return true;
@@ -103,16 +110,22 @@ static void half_is(weft__device *d, weft__half *half, weft__half_state state)
     settle_if_over(d);
 }
 
-static void out_matched(weft__match_hook *hook)
+static bool out_matched(weft__match_hook *hook)
 {
     weft__device *d = WEFT__OWNER(hook, weft__device, match.out.hook);
     half_is(d, &d->match.out, WEFT__HALF_MET);
+    return true;
 }
 
-static void in_matched(weft__match_hook *hook)
+/* Who has recorded what differs hears that it is refused; who sends it at once would take that for its end, and fails as the
+ * group breaks. */
+static bool in_matched(weft__match_hook *hook)
 {
     weft__device *d = WEFT__OWNER(hook, weft__device, match.in.hook);
-    if (!is_another(d)) half_is(d, &d->match.in, WEFT__HALF_MET);
+    const bool at_once = !(d->req->recv_result.said & WEFT__SAYS_RECORDED);
+    if (is_another(d)) return at_once;
+    half_is(d, &d->match.in, WEFT__HALF_MET);
+    return true;
 }
 
 /* Its sender gave it up, and breaks the group for it. */
@@ -122,7 +135,8 @@ static bool in_unmatched(weft__match_hook *hook)
     return true;
 }
 
-/* It is empty, or cannot be. */
+/* It is empty, or cannot be.  A send that is refused ends well, as any does, but it is half a message then: its receiver
+ * ends alone where it does not record, in whatever memory, and knows of no graph. */
 static void captured_over(weft__device *d, weft__half *half)
 {
     weft_request *req = d->req;
@@ -134,7 +148,12 @@ static void captured_over(weft__device *d, weft__half *half)
         if (is_another(d)) return;
         status = WEFT_OK;
     }
-    if (status == WEFT_OK) {
+    if (status == WEFT_OK && !is_in && req->op.count) {
+        captured_fail(
+            req, WEFT_ERR_MISMATCH,
+            "does not take what is recorded here in a graph: there it is received at once, in another "
+            "order, or as something else");
+    } else if (status == WEFT_OK) {
         half_is(d, half, WEFT__HALF_NONE);
     } else if (status == WEFT_ERR_MISMATCH) {
         captured_fail(req, status, "sends %s in %s memory, and here %s in %s memory is received",
@@ -190,11 +209,11 @@ static void captured_open(weft_request *req)
                          .completion = {in_over, 1, WEFT_OK}};
     if (way & WEFT__SENDS) {
         weft__half_to(&m->out, WEFT__HALF_OPEN);
-        m->says = says(++counts[0]);
+        m->says = says(counts[0] += bytes != 0);
     }
     if (way & WEFT__RECEIVES) {
         weft__half_to(&m->in, WEFT__HALF_OPEN);
-        m->expects = says(++counts[req->group->size]);
+        m->expects = says(counts[req->group->size] += bytes != 0);
     }
     at.signature[0] = req->sequence;
     at.signature[1] = by | (uint64_t)m->says << 8;

@@ -263,20 +263,23 @@ static void device_pair_advance(weft__device *d)
     device_pair_settle(d->req, m->outcome);
 }
 
-static void out_matched(weft__match_hook *hook)
+static bool out_matched(weft__match_hook *hook)
 {
     weft__half_to(&of_out(hook)->match.out, WEFT__HALF_MET);
     device_pair_advance(of_out(hook));
+    return true;
 }
 
-static void in_matched(weft__match_hook *hook)
+static bool in_matched(weft__match_hook *hook)
 {
     weft__device *d = of_in(hook);
+    const bool recorded = d->req->recv_result.said & WEFT__SAYS_RECORDED;
     weft__half_to(&d->match.in, WEFT__HALF_MET);
-    if (d->req->recv_result.said & WEFT__SAYS_RECORDED)
+    if (recorded)
         weft__captured_differs(d->req);
     else
-        device_pair_advance(d);
+        device_pair_advance(d); /* what ends or goes on in there has met */
+    return !recorded;
 }
 
 /* Its sender gave it up before it heard.  A group that broke meanwhile has spared what had met. */

@@ -67,6 +67,7 @@ static void end(weft_request *req, weft_status status, const char *sentence)
     }
     explain(req, &status, sentence, text, sizeof text);
     weft__device_stop_agreeing(req->device); /* in program order it may fail before all have come */
+    if (pair && req->capture) weft__device_pair_stop(req); /* which may not have met yet */
     weft__device_settles(req->device);
     weft__request_settle(req, status, text);
     if (pair)

@@ -2,6 +2,8 @@
  * this program is run with): that replays bring what was sent each time, and what is told while they are recorded. */
 #include "chain.h"
 
+#include <string.h>
+
 enum { TIMES = 1000, TAG = 5 };
 
 /* Beside the chain: what goes to the next rank, and what comes from the one before. */
@@ -48,6 +50,15 @@ static void check_ring(const ring *r, int time)
     device_copy(r->got, r->from, bytes, r->c.stream);
     device_sync(r->c.stream);
     for (int i = 0; i < COUNT; i++) CHECK_INT(r->got[i], i + r->before + time);
+}
+
+/* Whoever records the first message to a rank that NCCL has not connected waits for that rank to record its part. */
+static void connect_all(job_rank *me, weft_group *group)
+{
+    const size_t room = (size_t)me->size * bytes;
+    int32_t *put = job_buffer(me, room), *got = job_buffer(me, room);
+    CHECK_OK(weft_all_to_all(group, put, got, COUNT, WEFT_INT32, NULL, NULL));
+    job_meet(me);
 }
 
 static void instantiate(ring *r)
@@ -102,7 +113,7 @@ static void one_batch(job_rank *me)
 }
 
 /* By themselves, with a tag that the receiver does not ask for, and both ways at once; the receipt tells of the message,
- * and an empty one is no part of the graph. */
+ * and an empty one is no part of the graph, so it counts for nothing, also where one side alone records it. */
 static void by_themselves(job_rank *me)
 {
     ring r = take_ring(me);
@@ -123,6 +134,15 @@ static void by_themselves(job_rank *me)
     CHECK_INT(info.bytes, bytes);
     if (me->rank) CHECK_INT(info.tag, TAG);
     weft_release(req);
+    if (me->rank) {
+        const weft_call apart = {.stream = WEFT_NO_STREAM, .memory = WEFT_MEMORY_CUDA};
+        CHECK_OK(weft_irecv(me->world, NULL, 0, WEFT_INT32, other, TAG, &apart, &req));
+        WAIT_OK(req);
+    } else {
+        const weft_call empty = {.stream = r.c.stream, .memory = WEFT_MEMORY_CUDA};
+        CHECK_OK(weft_isend(me->world, NULL, 0, WEFT_INT32, other, TAG, &empty, &req));
+        was_recorded(req, &r.c);
+    }
     CHECK_OK(weft_send_recv(me->world, r.c.in, r.from, COUNT, WEFT_INT32, other, &call, &req));
     was_recorded(req, &r.c);
     if (me->rank)
@@ -186,40 +206,49 @@ static void refused(job_rank *me)
 
 /* ---- what differs ---- */
 
+typedef enum how { AT_ONCE, RECORDED, ON_HOST /* at once, and received in host memory */ } how;
+
 /* What a rank submits of a message from rank 0 to rank 1. */
 typedef struct part {
-    bool records;
+    how how;
     size_t count;
     weft_dtype dtype;
     int tag;
 } part;
 
+/* What the sender says of what is not taken, where it hears that before the group breaks over it. */
+static const char *const refusal = "does not take what is recorded here";
+
 static weft_request *submit_part(weft_group *group, const ring *r, int rank, part p)
 {
-    const weft_call call = {.stream = p.records ? r->c.stream : WEFT_NO_STREAM};
+    static int32_t host[COUNT];
+    const weft_call call = {.stream = p.how == RECORDED ? r->c.stream : WEFT_NO_STREAM};
     weft_request *req = NULL;
-    weft_status status = rank ? weft_irecv(group, r->from, p.count, p.dtype, 0, p.tag, &call, &req)
-                              : weft_isend(group, r->c.in, p.count, p.dtype, 1, p.tag, &call, &req);
+    weft_status status =
+        rank ? weft_irecv(group, p.how == ON_HOST ? host : r->from, p.count, p.dtype, 0, p.tag, &call, &req)
+             : weft_isend(group, r->c.in, p.count, p.dtype, 1, p.tag, &call, &req);
     CHECK(status == WEFT_OK || status == WEFT_ERR_BROKEN);
     return req;
 }
 
-/* The receiver is told, and the group breaks over it on both; what a rank records is as whole as its peer then. */
+/* The receiver is told, and the group breaks over it on both; what a rank records is as whole as its peer then, and nothing of
+ * it ends well. */
 static void differ(job_rank *me, const part parts[2][2], int count, const char *why)
 {
     ring r = take_ring(me);
     weft_group *group = job_group(me, me->size, "divided", 0);
     weft_request *reqs[2] = {NULL};
     warm_up(me, group, &r.c);
-    if (parts[me->rank][0].records) begin_capture(&r.c);
+    if (parts[me->rank][0].how == RECORDED) begin_capture(&r.c);
     for (int i = 0; i < count; i++) reqs[i] = submit_part(group, &r, me->rank, parts[me->rank][i]);
     CHECK_INT(job_await_break(group, job_late_ms()), WEFT_ERR_MISMATCH);
-    CHECK_TEXT(weft_last_error(), why);
+    if (me->rank || !strstr(weft_last_error(), refusal)) CHECK_TEXT(weft_last_error(), why);
     for (int i = 0; i < count; i++) {
-        if (reqs[i]) CHECK(weft_wait(reqs[i], job_late_ms()) != WEFT_PENDING);
+        weft_status status = reqs[i] ? weft_wait(reqs[i], job_late_ms()) : WEFT_ERR_BROKEN;
+        CHECK(parts[me->rank][i].how == RECORDED ? status < 0 : status != WEFT_PENDING);
         weft_release(reqs[i]);
     }
-    if (parts[me->rank][0].records) end_capture(&r.c);
+    if (parts[me->rank][0].how == RECORDED) end_capture(&r.c);
     CHECK_OK(weft_group_free(group));
     warm_up(me, me->world, &r.c);
     give_ring(me, &r);
@@ -227,40 +256,131 @@ static void differ(job_rank *me, const part parts[2][2], int count, const char *
 
 static void lengths_differ(job_rank *me)
 {
-    const part parts[2][2] = {{{true, COUNT / 2, WEFT_INT32, TAG}}, {{true, COUNT, WEFT_INT32, TAG}}};
+    const part parts[2][2] = {{{RECORDED, COUNT / 2, WEFT_INT32, TAG}}, {{RECORDED, COUNT, WEFT_INT32, TAG}}};
     differ(me, parts, 1, "sends 128 bytes, and here 256 are received");
 }
 
 static void too_much_comes(job_rank *me)
 {
-    const part parts[2][2] = {{{true, COUNT, WEFT_INT32, TAG}}, {{true, COUNT / 2, WEFT_INT32, TAG}}};
+    const part parts[2][2] = {{{RECORDED, COUNT, WEFT_INT32, TAG}}, {{RECORDED, COUNT / 2, WEFT_INT32, TAG}}};
     differ(me, parts, 1, "sends 256 bytes, and here 128 are received");
 }
 
 static void types_differ(job_rank *me)
 {
-    const part parts[2][2] = {{{true, COUNT, WEFT_FLOAT32, TAG}}, {{true, COUNT, WEFT_INT32, TAG}}};
+    const part parts[2][2] = {{{RECORDED, COUNT, WEFT_FLOAT32, TAG}}, {{RECORDED, COUNT, WEFT_INT32, TAG}}};
     differ(me, parts, 1, "sends float32 in device memory");
 }
 
 /* Tags would say one thing, and a replay does another. */
 static void orders_differ(job_rank *me)
 {
-    const part parts[2][2] = {{{true, COUNT, WEFT_INT32, TAG}, {true, COUNT, WEFT_INT32, TAG + 1}},
-                              {{true, COUNT, WEFT_INT32, TAG + 1}, {true, COUNT, WEFT_INT32, TAG}}};
+    const part parts[2][2] = {{{RECORDED, COUNT, WEFT_INT32, TAG}, {RECORDED, COUNT, WEFT_INT32, TAG + 1}},
+                              {{RECORDED, COUNT, WEFT_INT32, TAG + 1}, {RECORDED, COUNT, WEFT_INT32, TAG}}};
     differ(me, parts, 2, "replays match by order alone");
 }
 
 static void one_sends_at_once(job_rank *me)
 {
-    const part parts[2][2] = {{{false, COUNT, WEFT_INT32, TAG}}, {{true, COUNT, WEFT_INT32, TAG}}};
+    const part parts[2][2] = {{{AT_ONCE, COUNT, WEFT_INT32, TAG}}, {{RECORDED, COUNT, WEFT_INT32, TAG}}};
     differ(me, parts, 1, "has sent it at once, and here it is recorded");
 }
 
 static void one_receives_at_once(job_rank *me)
 {
-    const part parts[2][2] = {{{true, COUNT, WEFT_INT32, TAG}}, {{false, COUNT, WEFT_INT32, TAG}}};
+    const part parts[2][2] = {{{RECORDED, COUNT, WEFT_INT32, TAG}}, {{AT_ONCE, COUNT, WEFT_INT32, TAG}}};
     differ(me, parts, 1, "has recorded it in a graph, and here it is received at once");
+}
+
+/* Its receive ends by itself, where nothing is known of a graph. */
+static void one_refuses_at_once(job_rank *me)
+{
+    const part refuses_it[] = {{AT_ONCE, COUNT / 2, WEFT_INT32, TAG},
+                               {AT_ONCE, 0, WEFT_INT32, TAG},
+                               {AT_ONCE, COUNT, WEFT_FLOAT32, TAG},
+                               {ON_HOST, COUNT, WEFT_INT32, TAG}};
+    for (size_t i = 0; i < sizeof refuses_it / sizeof *refuses_it; i++) {
+        const part parts[2][2] = {{{RECORDED, COUNT, WEFT_INT32, TAG}}, {refuses_it[i]}};
+        differ(me, parts, 1, refusal);
+    }
+}
+
+/* Whom it has met is named, which the call did not say. */
+static void one_receives_from_any_rank(job_rank *me)
+{
+    enum { FROM = 1, TO = 2 };
+    ring r = take_ring(me);
+    const weft_call records = {.stream = r.c.stream}, apart = {.stream = WEFT_NO_STREAM};
+    weft_group *group = job_group(me, me->size, "divided", 0);
+    weft_request *req = NULL;
+    warm_up(me, group, &r.c);
+    connect_all(me, group);
+    if (me->rank == FROM) {
+        begin_capture(&r.c);
+        CHECK_OK(weft_isend(group, r.c.in, COUNT, WEFT_INT32, TO, TAG, &records, &req));
+    } else if (me->rank == TO) {
+        CHECK_OK(weft_irecv(group, r.from, COUNT, WEFT_INT32, WEFT_ANY_RANK, TAG, &apart, &req));
+    }
+    CHECK_INT(job_await_break(group, job_late_ms()), WEFT_ERR_MISMATCH);
+    if (req) WAIT_STATUS(WEFT_ERR_MISMATCH, req);
+    if (me->rank == TO) {
+        CHECK_TEXT(weft_request_message(req), "has recorded it in a graph, and here it is received at once");
+        CHECK_NAMES(weft_request_message(req), 1U << FROM, me->size);
+    }
+    weft_release(req);
+    if (me->rank == FROM) end_capture(&r.c);
+    job_meet(me);
+    CHECK_OK(weft_group_free(group));
+    warm_up(me, me->world, &r.c);
+    give_ring(me, &r);
+}
+
+/* ---- whose recording fails ---- */
+
+/* Its record is the next message's, which the lost one's other side must not touch. */
+static void next_message(job_rank *me, const ring *r)
+{
+    const weft_call apart = {.stream = WEFT_NO_STREAM};
+    weft_request *req = NULL;
+    if (me->rank) CHECK_OK(weft_irecv(me->world, r->from, COUNT, WEFT_INT32, 0, TAG, &apart, &req));
+    job_meet(me);
+    if (!me->rank) CHECK_OK(weft_isend(me->world, r->c.in, COUNT, WEFT_INT32, 1, TAG, &apart, &req));
+    WAIT_OK(req);
+}
+
+/* CUDA refuses the graph's hold on the communicator, before anything is recorded. */
+static void one_fails_to_record(job_rank *me, bool sends)
+{
+    ring r = take_ring(me);
+    const weft_call records = {.stream = r.c.stream}, apart = {.stream = WEFT_NO_STREAM};
+    weft_group *group = job_group(me, me->size, "failed", 0);
+    weft_request *req = NULL;
+    weft_status status = WEFT_OK;
+    warm_up(me, group, &r.c);
+    if (me->rank) {
+        begin_capture(&r.c);
+        device()->emu_script("cudaUserObjectCreate@1=error:2");
+        CHECK_OK(sends ? weft_isend(group, r.c.in, COUNT, WEFT_INT32, 0, TAG, &records, &req)
+                       : weft_irecv(group, r.from, COUNT, WEFT_INT32, 0, TAG, &records, &req));
+        device()->emu_script(NULL);
+        WAIT_STATUS(WEFT_ERR_SYSTEM, req);
+        end_capture(&r.c);
+    } else if (sends) { /* it may have heard of the message, and take it for one that is recorded */
+        status = weft_irecv(group, r.from, COUNT, WEFT_INT32, 1, TAG, &apart, &req);
+        CHECK(status == WEFT_OK || status == WEFT_ERR_BROKEN);
+        if (req) CHECK(weft_wait(req, job_late_ms()) < 0);
+    }
+    weft_release(req);
+    next_message(me, &r);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
+    CHECK_OK(weft_group_free(group));
+    warm_up(me, me->world, &r.c);
+    give_ring(me, &r);
+}
+
+static void it_is_not_recorded(job_rank *me)
+{
+    for (int sends = 0; sends < 2 && device_is_emulated(); sends++) one_fails_to_record(me, sends);
 }
 
 /* ---- who does not come, or takes it back ---- */
@@ -271,11 +391,8 @@ static void nobody_receives(job_rank *me, bool cancels)
     const weft_call call = {.stream = r.c.stream, .timeout_ms = cancels ? WEFT_FOREVER : job_short_ms()};
     weft_group *group = job_group(me, me->size, "timed", 0);
     weft_request *req = NULL;
-    int32_t *put = job_buffer(me, 2 * bytes);
     warm_up(me, group, &r.c);
-    CHECK_OK(
-        weft_all_to_all(group, put, job_buffer(me, 2 * bytes), COUNT, WEFT_INT32, NULL, NULL)); /* connects */
-    job_meet(me);
+    connect_all(me, group);
     if (!me->rank) {
         begin_capture(&r.c);
         CHECK_OK(weft_isend(group, r.c.in, COUNT, WEFT_INT32, 1, TAG, &call, &req));
@@ -315,6 +432,10 @@ int main(int argc, char **argv)
         JOB_TEST("orders differ", .ranks = 2, .processes = true, .body = orders_differ),
         JOB_TEST("one sends at once", .ranks = 2, .processes = true, .body = one_sends_at_once),
         JOB_TEST("one receives at once", .ranks = 2, .processes = true, .body = one_receives_at_once),
+        JOB_TEST("one refuses at once", .ranks = 2, .processes = true, .body = one_refuses_at_once),
+        JOB_TEST("one receives from any rank", .ranks = 3, .processes = true,
+                 .body = one_receives_from_any_rank),
+        JOB_TEST("it is not recorded", .ranks = 2, .processes = true, .body = it_is_not_recorded),
         JOB_TEST("a late receiver", .ranks = 2, .processes = true, .body = a_late_receiver),
         JOB_TEST("one is cancelled", .ranks = 2, .processes = true, .body = one_is_cancelled),
     };

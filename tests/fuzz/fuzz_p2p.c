@@ -173,12 +173,12 @@ static void on_over(weft__completion *completion)
     let_go(s);
 }
 
-static void on_matched(weft__match_hook *hook)
+static bool on_matched(weft__match_hook *hook)
 {
     side *s = WEFT__OWNER(hook, side, hook);
     fuzz_reached++;
-    if (s->recv) return; /* stays until it is cancelled */
-    let_go(s);
+    if (!s->recv) let_go(s); /* a receive stays until it is cancelled */
+    return true;
 }
 
 static bool on_unmatched(weft__match_hook *hook)

@@ -184,6 +184,7 @@ typedef struct side {
     bool over;
     weft_status status;
     int matched, unmatched;
+    bool refuses; /* what matches */
     bool gives_up;
 } side;
 
@@ -194,9 +195,13 @@ static inline void on_over(weft__completion *completion)
     s->status = completion->status;
 }
 
-static inline void on_matched(weft__match_hook *hook)
+static inline bool on_matched(weft__match_hook *hook)
 {
-    WEFT__OWNER(hook, side, hook)->matched++;
+    side *s = WEFT__OWNER(hook, side, hook);
+    s->matched++;
+    if (!s->refuses) return true;
+    weft__p2p_cancel_receive(ends[1].p2p, hook->recv);
+    return false;
 }
 
 static inline bool on_unmatched(weft__match_hook *hook)

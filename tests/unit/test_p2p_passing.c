@@ -54,6 +54,23 @@ static void the_empty_needs_no_meeting(void **state)
     assert_int_equal(out.matched + in.matched, 0);
 }
 
+/* Who has recorded only half of it must not take it for met. */
+static void what_fits_may_be_refused(void **state)
+{
+    side out, in;
+    (void)state;
+    receive_from(&in, 1, 0, 5, 150, true);
+    in.refuses = true;
+    send_to(&out, 0, 1, 5, 100, true);
+    move_all();
+    assert_int_equal(in.matched, 1);
+    assert_null(in.hook.recv);
+    assert_false(in.over);
+    assert_int_equal(out.matched, 0);
+    assert_true(out.over);
+    assert_int_equal(out.status, WEFT_OK);
+}
+
 /* Sent apart or not, received apart or not, early or late, and what the receive ends in. */
 static void the_refused_ends_its_receive_alone(void **state)
 {
@@ -441,6 +458,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(both_sides_meet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(meets_itself, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_empty_needs_no_meeting, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_fits_may_be_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_refused_ends_its_receive_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_back_waits_for_its_peers_fate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_given_up_lets_the_receive_wait_again, set_up, tear_down),
