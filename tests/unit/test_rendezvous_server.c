@@ -1,139 +1,11 @@
 /* The server at which ranks join: a port of its own choice, the run that it is of, and giving up for another
  * server. */
-#include "clock.h"
-#include "job.h"
-#include "keys.h"
 #include "log.h"
-#include "relay.h"
-#include "rendezvous_wire.h"
-#include "zap.h"
+#include "rendezvous_clients.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-#include <zmq.h>
 
-static const uint8_t own[WEFT__RENDEZVOUS_ID_BYTES] = "the serving rank";
-static const uint8_t run[WEFT__RUN_NONCE_BYTES] = "this run of job",
-                     other_run[WEFT__RUN_NONCE_BYTES] = "an earlier one", any_run[WEFT__RUN_NONCE_BYTES];
-static weft__keys *keys;
-static void *context;
-static weft__address place;
-static weft__rendezvous_server *server;
-static const weft__tree tree = {1, 2}; /* hosts that speak to it, and to one of these */
-
-static int begin(void **state)
-{
-    (void)state;
-    memset(&place, 0, sizeof place);
-    place.v4.sin_family = AF_INET;
-    place.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return weft__keys_make("secret", 6, "job", &keys) || weft__zmq_take(&context) ||
-           weft__rendezvous_serve(context, &place, keys, own, run, &tree, &server);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    weft__rendezvous_stop(server, weft__now_ns());
-    weft__zmq_give();
-    assert_int_equal(keys->users, 1);
-    weft__keys_drop(keys);
-    return 0;
-}
-
-static void *client_with(const weft__keys *with)
-{
-    char endpoint[64];
-    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, with, 4096);
-    assert_non_null(dealer);
-    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", weft__address_port(&place));
-    assert_int_equal(zmq_connect(dealer, endpoint), 0);
-    return dealer;
-}
-
-static void *client(void)
-{
-    return client_with(keys);
-}
-
-typedef struct joining {
-    weft__rendezvous_header header;
-    weft__rendezvous_who who;
-} joining;
-
-/* attempt: how many connections that client has made. */
-static joining join_of(int name, const uint8_t *of_run, int rank, int world, uint32_t attempt)
-{
-    joining join = {{WEFT__RENDEZVOUS_MAGIC,
-                     WEFT__RENDEZVOUS_VERSION,
-                     WEFT__RENDEZVOUS_JOIN,
-                     {0},
-                     rank,
-                     world,
-                     0,
-                     attempt,
-                     0},
-                    {.pid = 7, .host_id = "h", .host = "h"}};
-    join.header.client[0] = (uint8_t)name;
-    memcpy(join.who.run, of_run, sizeof join.who.run);
-    return join;
-}
-
-static void say_join_on(void *dealer, int name, const uint8_t *of_run, int rank, int world, uint32_t attempt)
-{
-    const joining join = join_of(name, of_run, rank, world, attempt);
-    assert_int_equal(zmq_send(dealer, &join, sizeof join, 0), sizeof join);
-}
-
-static void say_join(void *dealer, int name, const uint8_t *of_run, int rank, int world)
-{
-    say_join_on(dealer, name, of_run, rank, world, 1);
-}
-
-typedef struct words {
-    weft__rendezvous_header header;
-    uint8_t payload[512];
-} words;
-
-/* The kind of the next answer; 0: none comes in time. */
-static int take(void *dealer, int timeout_ms, words *got)
-{
-    memset(got, 0, sizeof *got);
-    zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
-    do {
-        if (zmq_recv(dealer, got, sizeof *got - 1, 0) < (int)sizeof got->header) return 0;
-    } while (got->header.kind == WEFT__RENDEZVOUS_STILL);
-    return got->header.kind;
-}
-
-static int answer(void *dealer)
-{
-    words got;
-    return take(dealer, JOB_WAIT_MS, &got);
-}
-
-static int no_answer(void *dealer)
-{
-    words got;
-    return take(dealer, 300, &got);
-}
-
-/* Until the server says that these are missing; nobody else has answered on the way. */
-static void await_missing(void *dealer, const char *missing)
-{
-    words got = {.payload = ""};
-    weft__rendezvous_header ask = {.magic = WEFT__RENDEZVOUS_MAGIC,
-                                   .version = WEFT__RENDEZVOUS_VERSION,
-                                   .kind = WEFT__RENDEZVOUS_ASK};
-    while (strcmp((char *)got.payload, missing) != 0) { /* ended by the alarm */
-        assert_int_equal(zmq_send(dealer, &ask, sizeof ask, 0), sizeof ask);
-        assert_int_equal(take(dealer, JOB_WAIT_MS, &got), WEFT__RENDEZVOUS_MISSING);
-    }
-}
+static const uint8_t other_run[WEFT__RUN_NONCE_BYTES] = "an earlier one", any_run[WEFT__RUN_NONCE_BYTES];
 
 static void the_run_is_the_one_looked_for(void **state)
 {
@@ -224,15 +96,6 @@ static void an_overtaken_word_leads_nobody_astray(void **state)
     assert_int_equal(told[0], WEFT__RENDEZVOUS_JOINED);
     assert_int_equal(told[1], WEFT__RENDEZVOUS_JOINED);
     assert_int_equal(told[2], 0);
-}
-
-static void say(void *dealer, int name, uint16_t kind)
-{
-    weft__rendezvous_header header = {.magic = WEFT__RENDEZVOUS_MAGIC,
-                                      .version = WEFT__RENDEZVOUS_VERSION,
-                                      .kind = kind};
-    header.client[0] = (uint8_t)name;
-    assert_int_equal(zmq_send(dealer, &header, sizeof header, 0), sizeof header);
 }
 
 /* A relay that it came by first may bring it when its process has died and another one is to take its place. */
@@ -398,32 +261,6 @@ static void all_came_but_too_late_to_connect(void **state)
 
 /* ---- where relays go ---- */
 
-enum { FAR = 1000 }; /* the port of a leader's relay is its name, and so much */
-
-/* Where the relay of that leader is sent: to that of the one whose name this is, or to the server: 0. */
-static int place_of(void *dealer, int name)
-{
-    struct {
-        weft__rendezvous_header header;
-        weft__rendezvous_who who;
-        weft__rendezvous_place place;
-    } join = {.header = {.magic = WEFT__RENDEZVOUS_MAGIC,
-                         .version = WEFT__RENDEZVOUS_VERSION,
-                         .kind = WEFT__RENDEZVOUS_JOIN,
-                         .rank = -1,
-                         .world = 64,
-                         .step = 1},
-              .who = {.pid = 7, .host_id = "h", .host = "h"},
-              .place = {.address = "127.0.0.1", .port = FAR + name}};
-    weft__rendezvous_place told;
-    words got;
-    join.header.client[0] = (uint8_t)name;
-    assert_int_equal(zmq_send(dealer, &join, sizeof join, 0), sizeof join);
-    assert_int_equal(take(dealer, JOB_WAIT_MS, &got), WEFT__RENDEZVOUS_PLACED);
-    memcpy(&told, got.payload, sizeof told);
-    return told.port ? told.port - FAR : 0;
-}
-
 /* Who was sent elsewhere joins by that. */
 static void comes_by_another(void *dealer, int name)
 {
@@ -483,140 +320,6 @@ static void nobody_is_sent_where_one_has_come_back_from(void **state)
     told[2] = place_of(d, 3);
     zmq_close(d);
     check_places(told, expected, 3);
-}
-
-/* ---- a rank given twice, or started again ---- */
-
-/* As a relay hands it on. */
-static void hand_on(void *relay, const void *frame, size_t bytes)
-{
-    char all[1024];
-    const weft__rendezvous_header header = {.magic = WEFT__RENDEZVOUS_MAGIC,
-                                            .version = WEFT__RENDEZVOUS_VERSION,
-                                            .kind = WEFT__RENDEZVOUS_WORDS};
-    weft__words list = {.list = NULL};
-    assert_true(weft__words_add(&list, frame, bytes));
-    memcpy(all, &header, sizeof header);
-    memcpy(all + sizeof header, list.list, list.bytes);
-    assert_int_equal(zmq_send(relay, all, sizeof header + list.bytes, 0), sizeof header + list.bytes);
-    weft__words_drop(&list);
-}
-
-static void hand_join_on(void *relay, int name, int rank, int world)
-{
-    const joining join = join_of(name, run, rank, world, 1);
-    hand_on(relay, &join, sizeof join);
-}
-
-/* That one is asked for; the question's number is part of what it says then. */
-static weft__rendezvous_header be_asked_for(void *relay, int name)
-{
-    words got;
-    assert_int_equal(take(relay, JOB_WAIT_MS, &got), WEFT__RENDEZVOUS_HERE);
-    assert_int_equal(got.header.client[0], name);
-    return got.header;
-}
-
-static void say_left(void *relay, int name)
-{
-    weft__rendezvous_header left = {.magic = WEFT__RENDEZVOUS_MAGIC,
-                                    .version = WEFT__RENDEZVOUS_VERSION,
-                                    .kind = WEFT__RENDEZVOUS_LEFT};
-    left.client[0] = (uint8_t)name;
-    hand_on(relay, &left, sizeof left);
-}
-
-typedef struct two {
-    void *relay, *alone, *other;
-    int told[3]; /* the relay's client, the other two */
-} two;
-
-static two begin_two(void)
-{
-    return (two){.relay = client(), .alone = client(), .other = client()};
-}
-
-static void end_two(two *t, int relayed, int alone, int other)
-{
-    zmq_close(t->relay);
-    zmq_close(t->alone);
-    zmq_close(t->other);
-    assert_int_equal(t->told[0], relayed);
-    assert_int_equal(t->told[1], alone);
-    assert_int_equal(t->told[2], other);
-}
-
-/* It died below the relay and is there again by another way, before it is told that it died. */
-static void who_is_started_again_comes_before_word_of_its_end(void **state)
-{
-    two t = begin_two();
-    (void)state;
-    hand_join_on(t.relay, 1, 0, 2);
-    await_missing(t.other, "rank 1 is missing");
-    say_join(t.alone, 2, run, 0, 2);
-    be_asked_for(t.relay, 1);
-    say_join(t.other, 3, run, 1, 2);
-    t.told[2] = no_answer(t.other); /* all are there, and who rank 0 is, is not known */
-    say_left(t.relay, 1);
-    t.told[0] = no_answer(t.relay);
-    t.told[1] = answer(t.alone);
-    t.told[2] += answer(t.other);
-    end_two(&t, 0, WEFT__RENDEZVOUS_JOINED, WEFT__RENDEZVOUS_JOINED);
-}
-
-/* What it said last comes after what is said in its place. */
-static void who_has_died_comes_after_who_is_started_again(void **state)
-{
-    two t = begin_two();
-    (void)state;
-    say_join(t.alone, 2, run, 0, 2);
-    await_missing(t.other, "rank 1 is missing");
-    hand_join_on(t.relay, 1, 0, 2);
-    be_asked_for(t.relay, 1);
-    await_missing(t.other, "rank 0 and rank 1 are missing");
-    say_join(t.other, 3, run, 1, 2);
-    say_left(t.relay, 1);
-    t.told[0] = no_answer(t.relay);
-    t.told[1] = answer(t.alone);
-    t.told[2] = answer(t.other);
-    end_two(&t, 0, WEFT__RENDEZVOUS_JOINED, WEFT__RENDEZVOUS_JOINED);
-}
-
-static void who_is_there_has_its_rank_and_another_one_not(void **state)
-{
-    two t = begin_two();
-    weft__rendezvous_header here;
-    (void)state;
-    hand_join_on(t.relay, 1, 0, 2);
-    await_missing(t.other, "rank 1 is missing");
-    say_join(t.alone, 2, run, 0, 2);
-    here = be_asked_for(t.relay, 1);
-    here.step--; /* the answer to another question */
-    assert_int_equal(zmq_send(t.relay, &here, sizeof here, 0), sizeof here);
-    t.told[1] = no_answer(t.alone);
-    here.step++;
-    assert_int_equal(zmq_send(t.relay, &here, sizeof here, 0), sizeof here);
-    t.told[0] = answer(t.relay);
-    t.told[1] += answer(t.alone);
-    say_join(t.other, 3, run, 1, 2);
-    t.told[2] = answer(t.other);
-    end_two(&t, WEFT__RENDEZVOUS_FAILED, WEFT__RENDEZVOUS_FAILED, WEFT__RENDEZVOUS_FAILED);
-}
-
-/* The relay does not answer: it is left, and its client says itself that it is there. */
-static void who_comes_by_another_way_meanwhile_is_there(void **state)
-{
-    two t = begin_two();
-    (void)state;
-    hand_join_on(t.relay, 1, 0, 2);
-    await_missing(t.other, "rank 1 is missing");
-    say_join(t.alone, 2, run, 0, 2);
-    be_asked_for(t.relay, 1);
-    say_join_on(t.other, 1, run, 0, 2, 2);
-    t.told[0] = no_answer(t.relay);
-    t.told[1] = answer(t.alone);
-    t.told[2] = answer(t.other);
-    end_two(&t, 0, WEFT__RENDEZVOUS_FAILED, WEFT__RENDEZVOUS_FAILED);
 }
 
 /* ---- the wrong secret ---- */
@@ -683,10 +386,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_overtaken_word_of_one_who_has_gone_takes_no_place, begin, end),
         cmocka_unit_test_setup_teardown(who_was_dropped_may_come_again, begin, end),
         cmocka_unit_test_setup_teardown(what_a_connection_lost_is_said_again, begin, end),
-        cmocka_unit_test_setup_teardown(who_is_started_again_comes_before_word_of_its_end, begin, end),
-        cmocka_unit_test_setup_teardown(who_has_died_comes_after_who_is_started_again, begin, end),
-        cmocka_unit_test_setup_teardown(who_is_there_has_its_rank_and_another_one_not, begin, end),
-        cmocka_unit_test_setup_teardown(who_comes_by_another_way_meanwhile_is_there, begin, end),
         cmocka_unit_test_setup_teardown(who_has_another_secret_is_named_once, begin, end),
         cmocka_unit_test(who_says_that_its_time_is_up_is_not_missing),
         cmocka_unit_test(who_has_gone_is_not_waited_for),
