@@ -351,7 +351,7 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
         weft__rendezvous_say(s, from, WEFT__RENDEZVOUS_ANOTHER, NULL, 0);
         return;
     }
-    if (is_overtaken(s, h->client, h->step)) return;
+    if (is_overtaken(s, h->client, h->step) || weft__rendezvous_claims_by_newer(s, h)) return;
     if (s->phase == WEFT__SERVER_COMPLETE) {
         weft__rendezvous_say(s, from, WEFT__REGISTRY_BUSY, NULL, 0);
         return;
@@ -367,6 +367,7 @@ static void take_join(weft__rendezvous_server *s, const weft__rendezvous_member 
         if (!had_world && h->world > 0)
             s->world = h->world; /* of one who is taken, and looked at beside the others */
     }
+    weft__rendezvous_claim_ends(s, h->client);
     m = host < 0 ? NULL : add_member(s, from, h->rank);
     if (!m) {
         weft__rendezvous_refuse(s, WEFT_ERR_MEMORY, "the serving rank has no memory left for another member");

@@ -169,6 +169,10 @@ void weft__rendezvous_leader_left(weft__rendezvous_server *s, const uint8_t *id)
  * there is a place, or this one has gone; false: there is none. */
 bool weft__rendezvous_claims(weft__rendezvous_server *s, const weft__rendezvous_member *from,
                              const weft__rendezvous_header *h, const void *payload, size_t bytes);
+/* Somebody joins by a connection that is older than the one it claims a rank by. */
+bool weft__rendezvous_claims_by_newer(const weft__rendezvous_server *s, const weft__rendezvous_header *h);
+/* Who may have claimed a rank by another way is a member now, or can be none. */
+void weft__rendezvous_claim_ends(weft__rendezvous_server *s, const uint8_t *id);
 void weft__rendezvous_take_here(weft__rendezvous_server *s, const uint8_t *id, uint32_t question);
 /* Its relay says that it has hung up; it gives up. */
 void weft__rendezvous_claim_left(weft__rendezvous_server *s, const weft__rendezvous_member *from);

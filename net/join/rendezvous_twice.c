@@ -28,6 +28,18 @@ static void take_out(weft__rendezvous_server *s, struct weft__claim *claim)
     memmove(claim, claim + 1, (size_t)(&s->claims[--s->claim_count] - claim) * sizeof *claim);
 }
 
+bool weft__rendezvous_claims_by_newer(const weft__rendezvous_server *s, const weft__rendezvous_header *h)
+{
+    const struct weft__claim *claim = claim_of(s, h->client);
+    return claim && h->step < claim->from.attempt;
+}
+
+void weft__rendezvous_claim_ends(weft__rendezvous_server *s, const uint8_t *id)
+{
+    struct weft__claim *claim = claim_of(s, id);
+    if (claim) take_out(s, claim);
+}
+
 /* ---- questions ---- */
 
 /* Whose own connection has ended is told apart by writing to it. */
@@ -75,7 +87,6 @@ bool weft__rendezvous_claims(weft__rendezvous_server *s, const weft__rendezvous_
         claim = &s->claims[s->claim_count++];
         *claim = (struct weft__claim){0};
     }
-    if (h->step < claim->from.attempt) return true; /* overtaken by a newer connection's */
     claim->from = *from;
     claim->from.attempt = h->step;
     claim->from.asked = 0;
