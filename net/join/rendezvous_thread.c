@@ -19,6 +19,7 @@
 #define RESIGN        INT64_C(-1) /* an order in place of a deadline */
 #define SPARE         INT64_C(-2) /* likewise; a bool for each rank is behind it */
 #define LAST_WORDS_MS 500         /* for answers still under way when the socket closes */
+#define CLAIM_MS      100         /* between two looks at who claims a rank that is another's */
 
 static bool receive_frame(weft__rendezvous_server *s, zmq_msg_t *msg)
 {
@@ -45,15 +46,29 @@ static bool take_one(weft__rendezvous_server *s, zmq_msg_t *msg)
     return true;
 }
 
+/* Somebody claims a rank that another one has, until it is known which of the two is there. */
+static bool has_claims(const weft__rendezvous_server *s)
+{
+    return s->phase == WEFT__SERVER_JOINING && s->claim_count > 0;
+}
+
 /* What a client said before it hung up is here once that shows: so once it is known who has, all is read
  * again, and only who has gone without a word is dropped unnoticed. */
 static void take_all(weft__rendezvous_server *s, zmq_msg_t *msg)
 {
     while (take_one(s, msg)) continue;
-    if (!s->ask_count) return;
+    if (!s->ask_count && !has_claims(s)) return;
     while (s->phase == WEFT__SERVER_JOINING && weft__rendezvous_some_have_gone(s) && take_one(s, msg))
         continue;
     weft__rendezvous_answer_asks(s);
+}
+
+/* That one of two who claim a rank has gone is found by writing to it: no frame tells of it, and the monitor may do so before
+ * such a write fails. */
+static int wait_ms(const weft__rendezvous_server *s, int64_t deadline_ns)
+{
+    const int ms = weft__poll_ms(deadline_ns);
+    return has_claims(s) && (ms < 0 || ms > CLAIM_MS) ? CLAIM_MS : ms;
 }
 
 static void obey(weft__rendezvous_server *s, zmq_msg_t *msg, int64_t *deadline_ns, bool *stopping)
@@ -97,7 +112,7 @@ static void *server_serve(void *arg)
         take_all(s, &msg);
         weft__strangers_bound(&s->strangers);
         if (stopping && (weft__rendezvous_all_done(s) || weft__now_ns() >= deadline_ns)) break;
-        zmq_poll(items, 3, weft__poll_ms(deadline_ns));
+        zmq_poll(items, 3, wait_ms(s, deadline_ns));
         if (items[1].revents & ZMQ_POLLIN) take_order(s, &deadline_ns, &stopping);
     }
     zmq_msg_close(&msg);

@@ -221,6 +221,21 @@ static void who_claimed_is_told_once_that_joining_has_failed(void **state)
     weft__keys_drop(keys);
 }
 
+/* The relay goes without a word, and everybody else has said all that there is to say. */
+static void a_claim_is_settled_though_nobody_says_anything(void **state)
+{
+    two t = begin_two();
+    (void)state;
+    begin_claim(&t, 1);
+    t.told[2] = no_answer(t.other);
+    zmq_close(t.relay);
+    t.relay = client();
+    t.told[0] = 0;
+    t.told[1] = answer(t.alone);
+    t.told[2] += answer(t.other);
+    end_two(&t, 0, WEFT__RENDEZVOUS_JOINED, WEFT__RENDEZVOUS_JOINED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +246,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_claims_and_comes_by_a_newer_way_is_there_once, begin, end),
         cmocka_unit_test_setup_teardown(an_older_word_of_one_who_claims_does_not_count, begin, end),
         cmocka_unit_test(who_claimed_is_told_once_that_joining_has_failed),
+        cmocka_unit_test_setup_teardown(a_claim_is_settled_though_nobody_says_anything, begin, end),
     };
     alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
