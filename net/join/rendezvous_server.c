@@ -149,12 +149,17 @@ static bool is_overtaken(const weft__rendezvous_server *s, const uint8_t *id, ui
     return false;
 }
 
+void weft__rendezvous_note_end(weft__rendezvous_server *s, const weft__rendezvous_member *m)
+{
+    note_dropped(s, m);
+    weft__rendezvous_leader_left(s, m->id);
+}
+
 /* The last takes its place.  Until index_members nobody is found by id. */
 static void take_away(weft__rendezvous_server *s, int place)
 {
     weft__rendezvous_member *gone = &s->members[place], *last = &s->members[--s->count];
-    note_dropped(s, gone);
-    weft__rendezvous_leader_left(s, gone->id);
+    weft__rendezvous_note_end(s, gone);
     s->done -= gone->done;
     if (gone->given_rank >= 0 && s->by_rank[gone->given_rank] == place + 1) s->by_rank[gone->given_rank] = 0;
     if (gone == last) return;

@@ -149,6 +149,9 @@ weft__rendezvous_member **weft__rendezvous_waiting(const weft__rendezvous_server
 /* How many of these n, from the first on, are behind one connection. */
 int weft__rendezvous_of_one_route(weft__rendezvous_member *const *members, int n);
 weft__rendezvous_member *weft__rendezvous_find(weft__rendezvous_server *s, const uint8_t *id);
+/* A member, or who claimed to be one, has gone: what it said by an older way may still come, and nobody is sent to its relay any
+ * more. */
+void weft__rendezvous_note_end(weft__rendezvous_server *s, const weft__rendezvous_member *m);
 /* Joining has failed: all are told, and all who are still to come.  The first cause wins. */
 void weft__rendezvous_refuse(weft__rendezvous_server *s, weft_status status, const char *format, ...)
     WEFT__PRINTF(3, 4);

@@ -40,6 +40,13 @@ void weft__rendezvous_claim_ends(weft__rendezvous_server *s, const uint8_t *id)
     if (claim) take_out(s, claim);
 }
 
+/* Who claims has gone. */
+static void lose(weft__rendezvous_server *s, struct weft__claim *claim)
+{
+    weft__rendezvous_note_end(s, &claim->from);
+    take_out(s, claim);
+}
+
 /* ---- questions ---- */
 
 /* Whose own connection has ended is told apart by writing to it. */
@@ -109,7 +116,7 @@ void weft__rendezvous_claim_left(weft__rendezvous_server *s, const weft__rendezv
 {
     struct weft__claim *claim = claim_of(s, from->id);
     const weft__rendezvous_member *m = claim ? &claim->from : NULL;
-    if (m && !weft__rendezvous_by_route(&m, &from)) take_out(s, claim);
+    if (m && !weft__rendezvous_by_route(&m, &from)) lose(s, claim);
 }
 
 void weft__rendezvous_claim_done(weft__rendezvous_server *s, const uint8_t *id)
@@ -117,7 +124,7 @@ void weft__rendezvous_claim_done(weft__rendezvous_server *s, const uint8_t *id)
     struct weft__claim *claim = claim_of(s, id);
     if (!claim) return;
     weft__rendezvous_note_quitter(s, claim->rank);
-    take_out(s, claim);
+    lose(s, claim);
 }
 
 /* Where the holder is another one by now, or has come by another way, it is not known whether that one is there. */
@@ -136,7 +143,7 @@ bool weft__rendezvous_next_claim(weft__rendezvous_server *s, struct weft__claim 
     for (int i = 0; i < s->claim_count;) {
         struct weft__claim *claim = &s->claims[i];
         if (!weft__rendezvous_say(s, &claim->from, WEFT__RENDEZVOUS_STILL, NULL, 0)) {
-            take_out(s, claim);
+            lose(s, claim);
         } else if (is_decided(s, claim)) {
             *next = *claim;
             take_out(s, claim);

@@ -236,6 +236,57 @@ static void a_claim_is_settled_though_nobody_says_anything(void **state)
     end_two(&t, 0, WEFT__RENDEZVOUS_JOINED, WEFT__RENDEZVOUS_JOINED);
 }
 
+/* It came by a second way, where its rank was another's still, and died; its first way stands still meanwhile. */
+static void an_overtaken_word_of_one_who_claimed_takes_no_place(void **state)
+{
+    void *relay = client(), *first = client(), *second = client(), *heir = client(), *other = client();
+    int told[3];
+    (void)state;
+    hand_join_on(relay, 1, 0, 2);
+    await_missing(other, "rank 1 is missing");
+    say_join_on(second, 2, run, 0, 2, 2);
+    be_asked_for(relay, 1);
+    await_missing(other, "rank 0 and rank 1 are missing");
+    zmq_close(second);
+    await_missing(other, "rank 1 is missing");
+    say_left(relay, 1);
+    await_missing(other, "rank 0 and rank 1 are missing");
+    say_join_on(first, 2, run, 0, 2, 1);
+    say(first, 2, WEFT__RENDEZVOUS_ASK);
+    told[0] = answer(first); /* it has been read */
+    say_join(heir, 3, run, 0, 2);
+    say_join(other, 4, run, 1, 2);
+    told[1] = answer(heir);
+    told[2] = answer(other);
+    zmq_close(relay);
+    zmq_close(first);
+    zmq_close(heir);
+    zmq_close(other);
+    assert_int_equal(told[0], WEFT__RENDEZVOUS_MISSING);
+    assert_int_equal(told[1], WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(told[2], WEFT__RENDEZVOUS_JOINED);
+}
+
+/* Its host does not count any more, either. */
+static void nobody_is_sent_to_one_who_claimed_and_has_gone(void **state)
+{
+    void *relay = client(), *leader = client(), *other = client();
+    int told[2];
+    (void)state;
+    hand_join_on(relay, 1, 0, 64);
+    say_join(other, 9, run, -1, 64);
+    await_missing(other, "62 of 64 ranks are missing");
+    told[0] = place_with_rank(leader, 2, 0);
+    be_asked_for(relay, 1);
+    zmq_close(leader);
+    await_missing(other, "62 of 64 ranks are missing");
+    told[1] = place_of(other, 3);
+    zmq_close(relay);
+    zmq_close(other);
+    assert_int_equal(told[0], 0);
+    assert_int_equal(told[1], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +298,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_older_word_of_one_who_claims_does_not_count, begin, end),
         cmocka_unit_test(who_claimed_is_told_once_that_joining_has_failed),
         cmocka_unit_test_setup_teardown(a_claim_is_settled_though_nobody_says_anything, begin, end),
+        cmocka_unit_test_setup_teardown(an_overtaken_word_of_one_who_claimed_takes_no_place, begin, end),
+        cmocka_unit_test_setup_teardown(nobody_is_sent_to_one_who_claimed_and_has_gone, begin, end),
     };
     alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
