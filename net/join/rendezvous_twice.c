@@ -89,7 +89,11 @@ bool weft__rendezvous_claims(weft__rendezvous_server *s, const weft__rendezvous_
     if (holder && (from->asked || (!holder->relayed && !from->relayed))) return false;
     if (!claim) {
         struct weft__claim *more = realloc(s->claims, (size_t)(s->claim_count + 1) * sizeof *more);
-        if (!more) return false; /* it cannot wait until that is known */
+        if (!more) { /* it cannot wait until that is known, and no job of this size has a place for it */
+            weft__rendezvous_refuse(s, WEFT_ERR_MEMORY,
+                                    "the serving rank has no memory left for who claims a rank");
+            return false;
+        }
         s->claims = more;
         claim = &s->claims[s->claim_count++];
         *claim = (struct weft__claim){0};
