@@ -17,8 +17,8 @@
  * cannot be reached may be so for a moment: it is tried some times; a connection that broke is tried again until
  * WEFT_RECONNECT_MS are over, whatever goes wrong, or its host is lost (hearing.h).  A member may be slow: stopped,
  * without a processor, or without what it would accept a connection with.  Where its kernel takes one, the first or one
- * made anew, it is late and not lost, however long: after WEFT__TCP_PATIENCE times a stranger's limit it is dialled again,
- * which is refused where it has gone, and answered by nobody where its host has. */
+ * made anew, it is late and not lost, however long, and that connection is kept: it is reset where the rank goes, and ends
+ * where its host does (keepalive), while one more now and then would fill the queue of a rank that accepts none. */
 #include "clock.h"
 #include "log.h"
 #include "reserve.h"
@@ -28,12 +28,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define PAUSE_MIN_MS  10
@@ -70,6 +72,7 @@ struct weft__tcp_dial {
     int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
     int64_t mend_until_ns;    /* a connection broke: gives up then; 0: there was none */
     bool anew;                /* that time has begun anew */
+    bool late;                /* this attempt has waited longer for the other rank than any step may take */
     int64_t began_ns;         /* this attempt */
     int64_t unheard_ns;       /* no kernel has answered since; 0: one has */
     size_t done;              /* bytes of this step */
@@ -163,11 +166,11 @@ static bool is_last(const weft__tcp_dial *dial, int64_t now_ns)
 }
 
 /* An attempt that ends after most of that time has waited for a rank that stood still, or this rank did: what is left of it
- * says nothing of the next attempt, and it begins anew, once. */
+ * says nothing of the next attempt, and it begins anew: once, or whenever the other one is known to have been late. */
 static void begin_time_anew(weft__tcp_dial *dial, int64_t now_ns)
 {
     const int64_t all_ns = weft__setting_int(WEFT__SET_RECONNECT_MS) * WEFT__MS;
-    if (!dial->mend_until_ns || dial->anew || dial->step == PAUSED || dial->unheard_ns ||
+    if (!dial->mend_until_ns || (dial->anew && !dial->late) || dial->step == PAUSED || dial->unheard_ns ||
         now_ns - dial->began_ns <= all_ns / 2)
         return;
     dial->anew = true;
@@ -350,7 +353,7 @@ static bool next_step(weft__tcp_dial *dial)
         }
         weft__tcp_proof_make(&dial->handshake, &mine, &dial->proof);
     }
-    if (dial->step == GREETING && dial->mend_until_ns) be_patient(dial);
+    if (dial->step == GREETING) be_patient(dial);
     dial->unheard_ns = 0;
     dial_to(dial, dial->step == GREETING ? ANSWER : dial->step == ANSWER ? PROVING : VERDICT);
     /* It came late, or was looked at late. */
@@ -403,7 +406,7 @@ static void attempt(weft__tcp_dial *dial)
     struct sockaddr_storage name;
     socklen_t length = weft__tcp_name(&peer->address, &name);
     int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    dial->wants = false;
+    dial->wants = dial->late = false;
     dial->attempts++;
     dial->unanswered++;
     dial->began_ns = weft__now_ns();
@@ -532,13 +535,24 @@ static bool take_what_has_come(weft__tcp_dial *dial)
     return events != 0;
 }
 
-/* Its kernel took the connection, and says by the next one whether it is there still. */
-static void dial_the_silent_again(weft__tcp_dial *dial)
+/* All that was sent.  Before that keepalive does not look whether the host is there. */
+static bool is_acknowledged(const weft__tcp_dial *dial)
 {
+    int bytes;
+    return !ioctl(dial->polled.fd, SIOCOUTQ, &bytes) && !bytes;
+}
+
+/* Its kernel took the connection, and tells by it if the rank goes. */
+static void wait_for_the_silent(weft__tcp_dial *dial)
+{
+    dial->late = true;
     dial->unanswered = 0;
     dial->crossed_until_ns = 0; /* crossed again, it waits anew for the other's */
     if (dial->mend_until_ns) dial->mend_until_ns = mend_until();
-    pause_dial(dial, "takes too long over the handshake", 0);
+    if (is_acknowledged(dial))
+        limit(dial, patience_ns());
+    else
+        pause_dial(dial, "takes too long over the handshake", 0);
 }
 
 /* From the start after each: what losing a peer calls may end any dial. */
@@ -551,7 +565,7 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
         if (waits) leave_out(dial, now_ns - dial->deadline_ns);
         if (take_what_has_come(dial)) continue;
         if (dial->step > GREETING && !waits) {
-            dial_the_silent_again(dial);
+            wait_for_the_silent(dial);
         } else if (dial->crossed_until_ns && now_ns >= dial->crossed_until_ns) {
             dial->crossed_until_ns = 0;
             give_up(dial, "keeps its own connection and never finishes it", 0);

@@ -60,7 +60,7 @@ static weft__silence link_silence(weft__tcp_link *link, int64_t beat_ns, int64_t
 static weft__silence tcp_silence(weft__transport *t, int rank, int64_t beat_ns, int64_t now_ns)
 {
     weft__tcp_peer *peer = peer_of(t, rank);
-    weft__silence dialled = {.sent = true}; /* what follows its SYN's answer has a limit of its own */
+    weft__silence dialled = {.sent = true}; /* keepalive looks after what follows its SYN's answer */
     if (peer->link) return link_silence(peer->link, beat_ns, now_ns);
     if (peer->dial) dialled.since_ns = weft__tcp_dial_unheard(peer);
     return dialled;

@@ -26,7 +26,7 @@
 #define WEFT__TCP_GUESTS     128           /* strangers at one time; the oldest makes room */
 #define WEFT__TCP_ACCEPTS    64            /* connections accepted in one poll */
 #define WEFT__TCP_DIALS      10  /* attempts at one peer that closes before it has proved who it is */
-#define WEFT__TCP_PATIENCE   12  /* times WEFT_HANDSHAKE_MS: then who says nothing is dialled again */
+#define WEFT__TCP_PATIENCE   12  /* times WEFT_HANDSHAKE_MS: then who says nothing is late */
 #define WEFT__TCP_LAZY       8   /* frames for one peer that go together rather than at once */
 #define WEFT__TCP_TELL_POLLS 8   /* for the word of what has arrived to go with something else */
 #define WEFT__TCP_TEXT       80  /* an address as text */

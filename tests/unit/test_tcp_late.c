@@ -85,11 +85,16 @@ static void test_one_that_broke_is_taken(void **state)
 }
 
 /* The other one is stopped, or lacks what it would accept a connection with, for longer than any of these times: it is late. */
-static void other_stands_still(void)
+static void stands_still_for(int64_t ms)
 {
-    const int64_t until = weft__now_ns() + 3 * LONG_MS * WEFT__MS;
+    const int64_t until = weft__now_ns() + ms * WEFT__MS;
     while (weft__now_ns() < until) turn(&ranks[0]), usleep(1000);
     assert_string_equal(ranks[0].why, "");
+}
+
+static void other_stands_still(void)
+{
+    stands_still_for(3 * LONG_MS);
 }
 
 static void test_first_connection_waits_for_one_that_stands_still(void **state)
@@ -125,6 +130,19 @@ static int open_against_1(void)
         assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
     open_rank(0, 2, addresses, fd[0]);
     return fd[1];
+}
+
+/* It would not be heard of any more where its kernel takes no connection. */
+static void stands_still_with_a_short_queue(int listener)
+{
+    assert_int_equal(listen(listener, 1), 0);
+    other_stands_still();
+}
+
+static void none_is_left(int listener)
+{
+    assert_int_equal(accept(listener, NULL, NULL), -1);
+    assert_int_equal(errno, EAGAIN);
 }
 
 static int take(int listener)
@@ -173,6 +191,48 @@ static void test_reset_after_it_stood(void **state)
     packet_free(l);
 }
 
+static void test_queue_of_one_that_stands_still_does_not_fill(void **state)
+{
+    const int listener = open_against_1();
+    packet *l = send_packet(0, 1, 1, 1, false);
+    int fd;
+    (void)state;
+    stands_still_with_a_short_queue(listener);
+    fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    UNTIL(peer_1()->state == WEFT__TCP_UP);
+    none_is_left(listener);
+    close(fd);
+    UNTIL(peer_1()->state == WEFT__TCP_MENDING);
+    stands_still_with_a_short_queue(listener);
+    fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    UNTIL(peer_1()->state == WEFT__TCP_UP);
+    none_is_left(listener);
+    close(fd);
+    close(listener);
+    packet_free(l);
+}
+
+/* It was late, and then its connections end some times for other reasons, each a while after it stood. */
+static void test_time_of_one_that_was_late_begins_anew(void **state)
+{
+    const int listener = open_against_1();
+    packet *l = send_packet(0, 1, 1, 1, false);
+    int fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    (void)state;
+    UNTIL(peer_1()->state == WEFT__TCP_UP);
+    close(fd);
+    UNTIL(peer_1()->state == WEFT__TCP_MENDING);
+    for (int i = 0; i < 2; i++) {
+        stands_still_for(PATIENCE_MS + PATIENCE_MS * 3 / 4);
+        close_with_a_reset(take(listener));
+    }
+    fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    UNTIL(peer_1()->state == WEFT__TCP_UP);
+    close(fd);
+    close(listener);
+    packet_free(l);
+}
+
 /* It keeps its own connection, which has come by then. */
 static void test_crossed(void **state)
 {
@@ -211,6 +271,8 @@ int main(void)
         cmocka_unit_test_teardown(test_first_connection_waits_for_one_that_stands_still, finish),
         cmocka_unit_test_teardown(test_one_that_broke_waits_for_one_that_stands_still, finish),
         cmocka_unit_test_teardown(test_reset_after_it_stood, finish),
+        cmocka_unit_test_teardown(test_queue_of_one_that_stands_still_does_not_fill, finish),
+        cmocka_unit_test_teardown(test_time_of_one_that_was_late_begins_anew, finish),
         cmocka_unit_test_teardown(test_crossed, finish),
     };
     char ms[16];
