@@ -182,13 +182,18 @@ static int64_t longest_pause_ms(const weft__tcp_dial *dial)
     return dial->mend_until_ns && dial->peer->state != WEFT__TCP_ASTRAY ? PAUSE_MEND_MS : PAUSE_MAX_MS;
 }
 
-static int64_t next_pause_ms(const weft__tcp_dial *dial)
+/* At most a quarter of the time that is left, so that some of it is for the attempt. */
+static int64_t next_pause_ns(const weft__tcp_dial *dial, int64_t now_ns)
 {
-    const int64_t longest = longest_pause_ms(dial);
+    const int64_t longest = longest_pause_ms(dial), left_ns = dial->mend_until_ns - now_ns;
     int64_t pause_ms = longest;
-    if (dial->wants) return PAUSE_MEND_MS;
-    if (dial->attempts < 8) pause_ms = PAUSE_MIN_MS << (dial->attempts - 1);
-    return pause_ms < longest ? pause_ms : longest;
+    if (dial->wants)
+        pause_ms = PAUSE_MEND_MS;
+    else if (dial->attempts < 8 && PAUSE_MIN_MS << (dial->attempts - 1) < longest)
+        pause_ms = PAUSE_MIN_MS << (dial->attempts - 1);
+    if (!dial->mend_until_ns || dial->peer->state == WEFT__TCP_ASTRAY || pause_ms * WEFT__MS <= left_ns / 4)
+        return pause_ms * WEFT__MS;
+    return left_ns / 4 > WEFT__MS ? left_ns / 4 : WEFT__MS;
 }
 
 static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
@@ -201,7 +206,7 @@ static void pause_dial(weft__tcp_dial *dial, const char *what, int error)
         return;
     }
     dial_to(dial, PAUSED);
-    limit(dial, now + next_pause_ms(dial) * WEFT__MS);
+    limit(dial, now + next_pause_ns(dial, now));
 }
 
 /* The attempt ends for want of something here.  That says nothing of the other rank: it is none of the attempts, nor does that
