@@ -532,12 +532,20 @@ static void leave_out(weft__tcp_dial *dial, int64_t late_ns)
     if (dial->crossed_until_ns) dial->crossed_until_ns += late_ns;
 }
 
-/* Before it is judged: what it waits for may lie in its socket.  False: it does not. */
-static bool take_what_has_come(weft__tcp_dial *dial)
+/* Before it is judged: what it waits for may lie in its socket.  False: it does not, or a kernel without memory takes nothing from
+ * here though it says that it would.  stands: the connection does. */
+static bool take_what_has_come(weft__tcp_dial *dial, bool *stands)
 {
+    const weft__tcp_peer *peer = dial->peer;
+    const dial_step step = dial->step;
+    const size_t done = dial->done;
+    const int64_t deadline_ns = dial->deadline_ns;
     const uint32_t events = dial_events(dial);
     if (events) dial_ready(&dial->polled, events);
-    return events != 0;
+    if (peer->dial != dial || dial->step != step || dial->done != done || dial->deadline_ns != deadline_ns)
+        return true;
+    *stands = events || step > GREETING;
+    return false;
 }
 
 /* All that was sent.  Before that keepalive does not look whether the host is there. */
@@ -567,9 +575,10 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
     begin_put_off(tcp);
     while ((dial = find_due(tcp, now_ns))) {
         const bool waits = dial->step == PAUSED || dial->step == AWAITING;
+        bool stands;
         if (waits) leave_out(dial, now_ns - dial->deadline_ns);
-        if (take_what_has_come(dial)) continue;
-        if (dial->step > GREETING && !waits) {
+        if (take_what_has_come(dial, &stands)) continue;
+        if (stands && !waits) {
             wait_for_the_silent(dial);
         } else if (dial->crossed_until_ns && now_ns >= dial->crossed_until_ns) {
             dial->crossed_until_ns = 0;

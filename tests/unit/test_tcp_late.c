@@ -3,6 +3,8 @@
 #include "tcp_link.h"
 #include "tcp_ranks.h"
 
+#include <sys/syscall.h>
+
 #define RECONNECT_MS 300
 #define HANDSHAKE_MS 50
 #define PATIENCE_MS  (WEFT__TCP_PATIENCE * HANDSHAKE_MS)
@@ -116,6 +118,40 @@ static void test_one_that_broke_waits_for_one_that_stands_still(void **state)
     l = send_packet(0, 1, 2, 1, false);
     other_stands_still();
     arrives(l, 2);
+}
+
+/* ---- the kernel has no memory for what is sent ---- */
+
+static int64_t takes_nothing_until_ns;
+static int sends;
+
+/* In place of libc's.  A socket says meanwhile that it would take something. */
+ssize_t send(int fd, const void *buf, size_t n, int flags)
+{
+    sends++;
+    if (!takes_nothing_until_ns || weft__now_ns() >= takes_nothing_until_ns)
+        return syscall(SYS_sendto, fd, buf, n, flags, NULL, 0);
+    errno = EAGAIN;
+    return -1;
+}
+
+/* Nobody else waits for that, and it says nothing of the other rank. */
+static void test_kernel_takes_nothing(void **state)
+{
+    packet *l;
+    int tried;
+    (void)state;
+    open_world(2);
+    takes_nothing_until_ns = weft__now_ns() + (PATIENCE_MS + 1000) * WEFT__MS;
+    l = send_packet(0, 1, 1, 1, false);
+    assert_non_null(peer_1()->dial);
+    usleep((PATIENCE_MS + 10) * 1000);
+    tried = sends;
+    its_times_are_over();
+    tried = sends - tried;
+    arrives(l, 1);
+    takes_nothing_until_ns = 0;
+    assert_in_range(tried, 1, 2);
 }
 
 /* ---- the other rank is played by hand ---- */
@@ -270,6 +306,7 @@ int main(void)
         cmocka_unit_test_teardown(test_one_that_broke_is_taken, finish),
         cmocka_unit_test_teardown(test_first_connection_waits_for_one_that_stands_still, finish),
         cmocka_unit_test_teardown(test_one_that_broke_waits_for_one_that_stands_still, finish),
+        cmocka_unit_test_teardown(test_kernel_takes_nothing, finish),
         cmocka_unit_test_teardown(test_reset_after_it_stood, finish),
         cmocka_unit_test_teardown(test_queue_of_one_that_stands_still_does_not_fill, finish),
         cmocka_unit_test_teardown(test_time_of_one_that_was_late_begins_anew, finish),
