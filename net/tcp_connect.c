@@ -26,16 +26,13 @@
 #include "status.h"
 #include "tcp_link.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define PAUSE_MIN_MS  10
@@ -388,23 +385,6 @@ static void dial_ready(weft__polled *w, uint32_t events)
     if (step == WEFT__STEP_ENDED) pause_dial(dial, closes_early, errno);
 }
 
-socklen_t weft__tcp_name(const weft__tcp_address *address, struct sockaddr_storage *name)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)name;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)name;
-    memset(name, 0, sizeof *name);
-    if (address->family == 4) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons(address->port);
-        memcpy(&v4->sin_addr, address->bytes, 4);
-        return sizeof *v4;
-    }
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(address->port);
-    memcpy(&v6->sin6_addr, address->bytes, 16);
-    return sizeof *v6;
-}
-
 static void attempt(weft__tcp_dial *dial)
 {
     weft__tcp_peer *peer = dial->peer;
@@ -548,13 +528,6 @@ static bool take_what_has_come(weft__tcp_dial *dial, bool *stands)
     return false;
 }
 
-/* All that was sent.  Before that keepalive does not look whether the host is there. */
-static bool is_acknowledged(const weft__tcp_dial *dial)
-{
-    int bytes;
-    return !ioctl(dial->polled.fd, SIOCOUTQ, &bytes) && !bytes;
-}
-
 /* Its kernel took the connection, and tells by it if the rank goes. */
 static void wait_for_the_silent(weft__tcp_dial *dial)
 {
@@ -562,7 +535,7 @@ static void wait_for_the_silent(weft__tcp_dial *dial)
     dial->unanswered = 0;
     dial->crossed_until_ns = 0; /* crossed again, it waits anew for the other's */
     if (dial->mend_until_ns) dial->mend_until_ns = mend_until();
-    if (is_acknowledged(dial))
+    if (weft__tcp_is_acknowledged(dial->polled.fd))
         limit(dial, patience_ns());
     else
         pause_dial(dial, "takes too long over the handshake", 0);

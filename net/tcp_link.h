@@ -199,11 +199,15 @@ bool weft__tcp_follow(weft__tcp_peer *peer, uint32_t course);
 void weft__tcp_peer_to(weft__tcp_peer *peer, weft__tcp_state to);
 void weft__tcp_lazy_no_more(weft__tcp_peer *peer); /* its lazy frames go now, or never */
 void weft__tcp_wake_at(weft__tcp *tcp, int64_t when_ns);
+
+/* tcp_socket.c */
 void weft__tcp_address_text(const weft__tcp_address *address, char text[WEFT__TCP_TEXT]);
+socklen_t weft__tcp_name(const weft__tcp_address *address, struct sockaddr_storage *name);
 void weft__tcp_socket_options(int fd);
 /* It says something of this process or machine, and nothing of another rank. */
 bool weft__tcp_is_own_want(int error);
 void weft__tcp_keep_alive(int fd, bool soon); /* soon: a host that has vanished ends it within seconds */
+bool weft__tcp_is_acknowledged(int fd);       /* all that was sent; before that keepalive does not look */
 
 /* One message of a handshake, as far as it goes. */
 typedef enum weft__tcp_step { WEFT__STEP_WAIT, WEFT__STEP_DONE, WEFT__STEP_ENDED } weft__tcp_step;
@@ -222,7 +226,6 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns);
 void weft__tcp_dial_note(weft__tcp_peer *peer); /* safe without one, as is the other */
 int64_t
 weft__tcp_dial_unheard(const weft__tcp_peer *peer); /* nobody has answered it since; 0: somebody has */
-socklen_t weft__tcp_name(const weft__tcp_address *address, struct sockaddr_storage *name);
 /* What this process lacks for it, in words; NULL: nothing. */
 const char *weft__tcp_dial_want(const weft__tcp_peer *peer);
 void weft__tcp_dial_recheck(weft__tcp_peer *peer);
