@@ -16,6 +16,7 @@ typedef struct weft__silence {
     int64_t heard_ns; /* of the last that has come over the connection; 0: there is none */
     int64_t round_ns; /* what one takes at most, as the way there has shown; 0: not known */
     bool sent;        /* what waits is on its way, and not held back by a full receiver */
+    bool stands;      /* there is a connection; else it is being made */
 } weft__silence;
 
 /* A plain connection that is asked for, to see whether anybody's kernel answers; it is closed at once. */

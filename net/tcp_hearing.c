@@ -38,7 +38,7 @@ static weft__silence link_silence(weft__tcp_link *link, int64_t beat_ns, int64_t
 {
     struct tcp_info info = {0};
     socklen_t length = sizeof info;
-    weft__silence silence = {0};
+    weft__silence silence = {.stands = true};
     if (getsockopt(link->polled.fd, IPPROTO_TCP, TCP_INFO, &info, &length)) return silence; /* no TCP */
     silence.heard_ns =
         now_ns - WEFT__MS * (info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv

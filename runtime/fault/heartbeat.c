@@ -444,11 +444,11 @@ static int64_t listen_to(host *o, int rank, bool watched, int64_t now_ns)
     weft__transport *t = weft__p2p_transport(o->ctx->p2p, rank);
     weft__silence silence = t->hearing->silence(t, rank, watched ? h->beat_ns : 0, now_ns);
     const int64_t limit = limit_for(h, &silence), rounds = ROUNDS_WINDOW * silence.round_ns;
-    const int64_t since = silence.since_ns > h->fresh_ns ? silence.since_ns : h->fresh_ns;
-    int64_t due;
+    int64_t since = silence.since_ns > h->fresh_ns ? silence.since_ns : h->fresh_ns, due;
     note_heard(o, silence.heard_ns);
+    if (!silence.stands && o->heard_ns > since) since = o->heard_ns; /* another rank of that host speaks */
     if (!silence.since_ns || o->state == HOST_SUSPECTED || o->state == HOST_LOST) return WEFT__NEVER;
-    if (o->state == HOST_HEARD && has_shown_itself(o, since) && silence.sent &&
+    if (o->state == HOST_HEARD && has_shown_itself(o, since) && silence.sent && silence.stands &&
         now_ns - since >= RENEW_LIMITS * limit) {
         t->hearing->renew(t, rank, "nothing that was sent is acknowledged, though its host answers");
         return WEFT__NEVER;

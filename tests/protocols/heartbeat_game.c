@@ -2,7 +2,8 @@
  *
  * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit, or of two
  * connections to one host the one is silent, which is made anew, or of a host that is heard elsewhere one rank is said to be
- * dead, which the others are not, or a host of two loses another one, of one rank or two; ranks are away meanwhile,
+ * dead, which the others are not, or a host of two loses another one, of one rank or two,
+ * or of two connections to one host the one is made anew as the other one is given up, and the host vanishes later; ranks are away meanwhile,
  * stopped or in a debugger, for up to seconds.  What must hold: a host that vanishes is presumed dead by all others in time, and
  * finds itself without them; and nobody ever is presumed dead otherwise, whoever is away.  Of a pair that a third host reaches
  * the two are unreachable for each other, once their connection could not be made again in time: the groups of both break at
@@ -35,7 +36,8 @@ enum {
     HEALED_MS = 3 * LIMIT_MS,                        /* by then ways that are there again are used */
     SHRINK_MS = 4 * LIMIT_MS,                        /* a shrink has */
     PATIENT_MS = CUT_OFF_MS + HEALED_MS + SHRINK_MS, /* one that waits until the two meet again */
-    SAID_MS = 2 * LIMIT_MS                           /* by then the host is heard elsewhere */
+    BOTH_GO_MS = RECONNECT_MS + 8 * LIMIT_MS, /* a host of which the one rank was unreachable vanishes */
+    SAID_MS = 2 * LIMIT_MS                    /* by then the host is heard elsewhere */
 };
 
 /* When a pair's ways are there again: before it is given up, or afterwards. */
@@ -50,7 +52,7 @@ typedef enum shrinking {
     SHRINKINGS
 } shrinking;
 
-typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, HEARSAY, HOSTS, TROUBLES } trouble;
+typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, HEARSAY, HOSTS, SIBLING, TROUBLES } trouble;
 
 static struct {
     trouble what;
@@ -59,6 +61,10 @@ static struct {
     int on_b; /* HOSTS: ranks of the host that ranks 0 and 1 do not reach, from a on */
     int late; /* likewise: this rank shrinks that much later than it could; -1: none does */
     int64_t late_ns, could_ns;
+    int64_t mends_ns; /* SIBLING: the way to rank 1 is there again; 0: it is not known yet */
+    bool stood;       /* likewise: the connection to it has */
+    bool apart;       /* likewise: rank 0 was unreachable from a as both vanished, and rank 1 was not */
+    bool gone_by_then, silenced;
     bool said;
     bool one_way;
     healing heals;
@@ -75,16 +81,43 @@ static struct {
 /* Ranks 0 and 1, and others, do not reach each other. */
 static bool is_by_host(void)
 {
-    return game.what == HEARSAY || game.what == HOSTS;
+    return game.what == HEARSAY || game.what == HOSTS || game.what == SIBLING;
+}
+
+static void lose_both_ways(int rank, int other, bool lost)
+{
+    wires_lose_way(rank, other, lost);
+    wires_lose_way(other, rank, lost);
+}
+
+static bool both_go(void)
+{
+    return game.what == SIBLING && weft__now_ns() >= game.at_ns + BOTH_GO_MS * WEFT__MS;
+}
+
+/* Rank 1 is reached again just before rank 0 is given up; then neither is, by anybody. */
+static void lose_a_sibling(bool lost)
+{
+    const int64_t now = weft__now_ns(), broke_ns = wires_broke_ns(game.a, 0);
+    const bool mends = game.mends_ns && now >= game.mends_ns;
+    if (!game.mends_ns && broke_ns)
+        game.mends_ns = broke_ns + (RECONNECT_MS + LIMIT_MS / 4 + chance_below(2 * LIMIT_MS)) * WEFT__MS;
+    if (lost && !game.silenced) wires_silence(game.a, 1, 1);
+    game.silenced = game.silenced || lost;
+    lose_both_ways(game.a, 0, lost);
+    lose_both_ways(game.a, 1, lost && !mends);
+    for (int i = 2; i < world.ranks && both_go(); i++) {
+        lose_both_ways(i, 0, true);
+        lose_both_ways(i, 1, true);
+    }
 }
 
 static void lose_ways(bool lost)
 {
     if (game.what == SILENT) return;
-    for (int i = 0; i < 2 * game.on_b && is_by_host(); i++) {
-        wires_lose_way(game.a + i / 2, i % 2, lost);
-        wires_lose_way(i % 2, game.a + i / 2, lost);
-    }
+    if (game.what == SIBLING) lose_a_sibling(lost);
+    for (int i = 0; i < 2 * game.on_b && is_by_host() && game.what != SIBLING; i++)
+        lose_both_ways(game.a + i / 2, i % 2, lost);
     if (is_by_host()) return;
     if (game.what == PAIR) {
         wires_lose_way(game.a, game.b, lost);
@@ -134,12 +167,31 @@ static void check_gone(int rank, int other)
     if (game.what == HOSTS && (lost_host(rank) >= 0 || lost_host(other) >= 0) &&
         since >= RECONNECT_MS * WEFT__MS)
         return;
+    /* Where rank 1 is heard again before rank 0 is given up, nobody else is asked for that one. */
+    if (game.what == SIBLING && since >= RECONNECT_MS * WEFT__MS &&
+        (rank % game.a == 0 || other % game.a == 0))
+        return;
+    if (both_go() && (rank < 2) != (other < 2)) return;
     const bool between = (rank == game.a) != (other == game.a);
     if (game.what == VANISHES && between && since >= (LIMIT_MS * WEFT__MS) * 3 / 4) return;
     if (game.what == HEARSAY && game.said && (other == 0 || other == game.b || rank == 0 || rank == game.b))
         return;
     trace_blame("rank %d counts rank %d as gone after %lld ms: %s", rank, other,
                 (long long)(since / WEFT__MS), world_rank(rank)->peers[other].why);
+}
+
+/* What the two are for a as they vanish. */
+static void note_parted(void)
+{
+    game.gone_by_then = true;
+    game.apart = is_unreachable(game.a, 0) && !is_gone(game.a, 1) && !is_unreachable(game.a, 1);
+    for (int i = 2; i < world.ranks; i++)
+        game.apart = game.apart && !is_gone(i, game.a) && !is_gone(game.a, i);
+}
+
+static bool is_of_pair_or_sibling(int rank, int other)
+{
+    return (rank == game.a && other < 2) || (other == game.a && rank < 2);
 }
 
 static void check_unreachable(int rank, int other)
@@ -151,12 +203,21 @@ static void check_unreachable(int rank, int other)
     if (game.what == HOSTS && lost_host(rank) + lost_host(other) == 1 &&
         lost_host(rank) * lost_host(other) == 0 && since >= RECONNECT_MS * WEFT__MS)
         return;
+    if (game.what == SIBLING && !game.stood && is_of_pair_or_sibling(rank, other) &&
+        since >= RECONNECT_MS * WEFT__MS)
+        return;
+    if (game.what == SIBLING && rank + other == game.a && rank * other == 0 &&
+        since >= RECONNECT_MS * WEFT__MS)
+        return;
     trace_blame("rank %d is unreachable from rank %d after %lld ms", other, rank,
                 (long long)(since / WEFT__MS));
 }
 
 static void check_all(void)
 {
+    if (game.what == SIBLING && game.mends_ns && wires_stands(game.a, 1) && !is_unreachable(game.a, 1))
+        game.stood = true;
+    if (both_go() && !game.gone_by_then) note_parted();
     for (int i = 0; i < world.ranks; i++)
         for (int k = 0; k < world.ranks; k++) {
             if (is_gone(i, k)) check_gone(i, k);
@@ -180,6 +241,9 @@ static void draw_game(void)
     if (game.what == SILENT && world.ranks < 3) game.what = NOTHING;
     if (game.what == HEARSAY && world.ranks < 6) game.what = NOTHING;
     if (game.what == HOSTS && world.ranks < 4) game.what = NOTHING;
+    if (game.what == SIBLING && world.ranks < 5) game.what = NOTHING;
+    game.mends_ns = 0;
+    game.stood = game.apart = game.gone_by_then = false;
     game.on_b = game.what == HOSTS && world.ranks > 4 && chance_one_in(2) ? 2 : 1;
     game.late = -1;
     game.said = false;
@@ -368,6 +432,9 @@ static void check_pair(bool listen)
 /* Nobody listens to a host while its watcher is away; and of a pair, unless one watches the other or waits for it. */
 static void check_end(void)
 {
+    for (int i = 2; i < world.ranks && game.apart; i++)
+        if (!is_gone(i, 0) || !is_gone(i, 1))
+            trace_blame("ranks 0 and 1 have vanished, which rank %d does not know", i);
     const int watcher = (game.a + world.ranks - 1) % world.ranks;
     const bool listen = (game.a + 1) % world.ranks == game.b || (game.b + 1) % world.ranks == game.a;
     for (int i = 0; i < world.ranks && game.what == VANISHES; i++)
@@ -400,13 +467,16 @@ static void lose_a_host(void)
 static void share_a_host(void)
 {
     const int b = chance_below(2);
-    game.a =
-        game.what == HEARSAY ? world.ranks - 1 : 2 + chance_below(world.ranks - 2); /* which watches rank 0 */
+    game.a = game.what == HEARSAY || game.what == SIBLING
+                 ? world.ranks - 1
+                 : 2 + chance_below(world.ranks - 2); /* which watches rank 0 */
     game.b = b;
     wires_set_beside(1);
     for (int i = 0; i < world.ranks; i++) world_rank(i)->peers[1].first_on_host = 0;
     if (game.what == HOSTS)
         lose_a_host();
+    else if (game.what == SIBLING)
+        game.silenced = false;
     else if (game.what == SILENT)
         wires_silence(game.a, b, 1 - b);
     else
@@ -419,6 +489,7 @@ static int64_t end_after_ms(void)
            : game.what == PAIR && game.heals == LATE   ? RECONNECT_MS + CUT_OFF_MS + HEALED_MS
            : game.what == PAIR || game.what == HEARSAY ? RECONNECT_MS + CUT_OFF_MS
            : game.what == SILENT                       ? RENEWED_MS
+           : game.what == SIBLING                      ? BOTH_GO_MS + CUT_OFF_MS + LIMIT_MS
                                                        : CUT_OFF_MS;
 }
 

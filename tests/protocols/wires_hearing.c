@@ -38,11 +38,16 @@ static bool reaches(int rank, int other)
     return !all.lost[rank][other] && !all.lost[other][rank];
 }
 
+static bool stands(const connection *c)
+{
+    return !c->broke_ns && !c->astray && !c->lost;
+}
+
 static weft__silence silence_of(weft__transport *t, int peer, int64_t beat_ns, int64_t now_ns)
 {
     const int rank = wires_rank_of(t);
     connection *c = &all.of[rank][peer];
-    weft__silence silence = {.sent = true};
+    weft__silence silence = {.sent = true, .stands = stands(c)};
     all.transport[rank] = t;
     if (c->lost) return silence;
     if (reaches(rank, peer) && !c->silent) {
@@ -127,12 +132,12 @@ bool wires_hearing_meets(int rank, int peer)
 
 void wires_hearing_begin_anew(int rank, int peer)
 {
-    all.of[rank][peer] = (connection){.astray = true};
+    all.of[rank][peer] = (connection){.astray = true, .busy = all.of[rank][peer].busy};
 }
 
 void wires_hearing_connected(int rank, int peer)
 {
-    all.of[rank][peer] = (connection){.heard_ns = weft__now_ns()};
+    all.of[rank][peer] = (connection){.heard_ns = weft__now_ns(), .busy = all.of[rank][peer].busy};
 }
 
 static const weft__hearing hearing = {.silence = silence_of,
@@ -179,6 +184,16 @@ void wires_silence(int rank, int peer, int busy)
 bool wires_is_silent(int rank, int peer)
 {
     return all.of[rank][peer].silent;
+}
+
+int64_t wires_broke_ns(int rank, int peer)
+{
+    return all.of[rank][peer].broke_ns;
+}
+
+bool wires_stands(int rank, int peer)
+{
+    return stands(&all.of[rank][peer]) && !all.of[rank][peer].silent && reaches(rank, peer);
 }
 
 void wires_set_away(int rank, bool away)

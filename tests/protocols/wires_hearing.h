@@ -16,7 +16,9 @@ void wires_set_beside(int rank); /* odd: one host with the rank before it */
 /* From now on; until it is made anew.  Over the one to `busy` something comes all the time. */
 void wires_silence(int rank, int peer, int busy);
 bool wires_is_silent(int rank, int peer);
-void wires_set_away(int rank, bool away); /* what comes waits in its kernel, which answers */
+int64_t wires_broke_ns(int rank, int peer); /* it is being made anew since; 0: it is not */
+bool wires_stands(int rank, int peer);      /* there is a connection, over which something may come */
+void wires_set_away(int rank, bool away);   /* what comes waits in its kernel, which answers */
 bool wires_is_away(int rank);
 /* What is due at that rank: answers to knocks, and ends of connections that were not made again. */
 void wires_hearing_check(int rank, int64_t now_ns);
