@@ -63,8 +63,6 @@ typedef enum weft__turn_state {
     WEFT__TURN_REFUSED /* the communicator is doomed; the turn is given back */
 } weft__turn_state;
 
-typedef struct weft__hold weft__hold; /* graph.c */
-
 struct weft_backend_comm {
     weft__nccl *nccl;
     weft__list link; /* nccl->comms; under nccl->lock */
@@ -96,7 +94,6 @@ struct weft_backend_comm {
     char found_why[WEFT__NCCL_SENTENCE];
     atomic_uint graphs; /* that hold the struct, one a capture, from before NCCL is called; under the lock */
     unsigned recorded;  /* of these, the ones for which NCCL has recorded something */
-    weft__hold *hold;   /* what the last capture's graph holds; NULL: it is gone */
     weft__list holds;   /* what each graph holds, */
     uint64_t replayed;  /* and how often those that are gone were replayed */
     atomic_bool awaits; /* a thread aborts it, and may have to wait for these; under nccl->lock too */

@@ -2,7 +2,9 @@
  *
  * Happy path: the first operation of a communicator in a capture makes a user object that the graph takes over; it holds a
  * reference to the communicator.  CUDA lets the object go on a thread that may not call CUDA: whatever follows is done by a
- * thread of the module (communicator.c).  Fails: with CUDA's error, before anything is recorded. */
+ * thread of the module (communicator.c).  Fails: with CUDA's error, before anything is recorded.  What only tells of replays
+ * breaks no recording: the log says once in a context that they are not counted, or not watched, and the recording goes on, unless
+ * that has ended the capture. */
 #include "graph.h"
 
 #include "cudart.h"
@@ -27,7 +29,8 @@ cudaStream_t weft__graph_of(const weft_backend_work *first, bool *one)
     return stream;
 }
 
-/* What one graph has of a communicator. */
+enum { NOT_COUNTED = 1, NOT_WATCHED = 2, NO_PLACE = 4 }; /* bits of nccl->unwatched */
+
 struct weft__hold {
     weft__comm *comm;
     weft__list link; /* comm->holds; under the communicator's lock, as is what follows */
@@ -59,7 +62,6 @@ static void let_go(void *arg)
     comm->recorded -= hold->recorded;
     comm->replayed += atomic_load(&hold->replays.begun);
     weft__list_remove(&hold->link);
-    if (comm->hold == hold) comm->hold = NULL;
     weft__graph_awaited(comm);
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
@@ -82,30 +84,74 @@ static weft__hold *hold_make(weft__comm *comm, unsigned long long capture, cudaS
     return hold;
 }
 
-/* Does the graph of this capture hold it already? */
-static bool is_held(weft__comm *comm, unsigned long long capture)
+/* By which the graph of this capture holds it already; NULL: it does not. */
+static weft__hold *hold_of(weft__comm *comm, unsigned long long capture)
 {
-    bool held = false;
+    weft__hold *held = NULL;
     pthread_mutex_lock(&comm->lock);
     WEFT__LIST_EACH(&comm->holds, at)
     {
         weft__hold *hold = WEFT__LIST_ENTRY(at, weft__hold, link);
         if (hold->capture != capture) continue;
-        comm->hold = hold;
-        held = true;
+        held = hold;
     }
     pthread_mutex_unlock(&comm->lock);
     return held;
 }
 
-cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream)
+/* ---- what only watches ---- */
+
+static void say_once(weft__nccl *nccl, unsigned which, const char *what, cudaError_t error)
+{
+    if (atomic_fetch_or(&nccl->unwatched, which) & which) return;
+    weft__nccl_log(nccl, 2, "%s%s%s", what, error == cudaSuccess ? "" : ": CUDA says ",
+                   error == cudaSuccess ? "" : cudaGetErrorString(error));
+}
+
+/* Returns an error only where nothing can be recorded any more. */
+static cudaError_t go_without(weft__hold *hold, cudaStream_t stream, unsigned which, const char *what,
+                              cudaError_t error)
+{
+    unsigned long long capture;
+    cudaGraph_t graph;
+    cudaGetLastError(); /* the program's next look is not for it */
+    say_once(hold->comm->nccl, which, what, error);
+    return weft__cudart_capture(stream, &capture, &graph);
+}
+
+static cudaError_t write_step(weft__hold *hold, cudaStream_t stream, unsigned step)
+{
+    cudaError_t error = weft__replays_write(&hold->replays, step);
+    if (error == cudaSuccess) return error;
+    pthread_mutex_lock(&hold->comm->lock);
+    hold->replays.apart = true;
+    pthread_mutex_unlock(&hold->comm->lock);
+    return go_without(hold, stream, NOT_WATCHED, "replays of a graph cannot be watched in it", error);
+}
+
+static cudaError_t begin_watching(weft__hold *hold, cudaStream_t stream, cudaGraph_t graph)
+{
+    cudaError_t error = weft__replays_count(&hold->replays, graph);
+    if (error != cudaSuccess)
+        error = go_without(hold, stream, NOT_COUNTED, "replays of a graph cannot be counted in it", error);
+    if (!hold->replays.place)
+        say_once(hold->comm->nccl, NO_PLACE,
+                 "there is no place left to watch a graph: its replays are only counted", cudaSuccess);
+    return error == cudaSuccess ? write_step(hold, stream, 1) : error;
+}
+
+/* ---- recording ---- */
+
+cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream, weft__hold **held)
 {
     unsigned long long capture = 0;
     cudaGraph_t graph = NULL;
     cudaUserObject_t object;
     weft__hold *hold;
     cudaError_t error = weft__cudart_capture(stream, &capture, &graph);
-    if (error != cudaSuccess || is_held(comm, capture)) return error;
+    if (error != cudaSuccess) return error;
+    *held = hold_of(comm, capture);
+    if (*held) return cudaSuccess;
     hold = hold_make(comm, capture, stream);
     if (!hold) return cudaErrorMemoryAllocation;
     error = cudaUserObjectCreate(&object, hold, let_go, 1, cudaUserObjectNoDestructorSync);
@@ -118,23 +164,20 @@ cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream)
         cudaUserObjectRelease(object, 1);
         return error;
     }
-    pthread_mutex_lock(&comm->lock);
-    comm->hold = hold; /* nobody ends a capture that a call records in */
-    pthread_mutex_unlock(&comm->lock);
-    return weft__replays_begin(&hold->replays, graph);
+    *held = hold;
+    return begin_watching(hold, stream, graph);
 }
 
-cudaError_t weft__graph_recorded(weft__comm *comm, cudaStream_t stream)
+cudaError_t weft__graph_recorded(weft__hold *hold, cudaStream_t stream)
 {
-    weft__hold *hold = comm->hold;
+    weft__comm *comm = hold->comm;
     unsigned step;
-    if (!hold) return cudaSuccess;
     pthread_mutex_lock(&comm->lock);
     if (!hold->recorded) comm->recorded++;
     hold->recorded = true;
     step = weft__replays_note(&hold->replays, stream);
     pthread_mutex_unlock(&comm->lock);
-    return weft__replays_write(&hold->replays, step);
+    return write_step(hold, stream, step);
 }
 
 void weft__graph_replays(weft__comm *comm, weft_backend_replays *told)

@@ -371,11 +371,12 @@ static weft_status record_calls(weft__comm *comm, weft_backend_work *first, cuda
                                 size_t bytes)
 {
     const char *call = "";
+    weft__hold *hold = NULL;
     ncclResult_t result;
     weft_status status;
     cudaError_t error;
     if (weft__comm_suspects(comm)) return WEFT_ERR_BROKEN;
-    error = weft__graph_hold(comm, stream);
+    error = weft__graph_hold(comm, stream, &hold);
     if (error != cudaSuccess) {
         cudaGetLastError();
         snprintf(text, bytes, "holding a communicator by a graph: CUDA says \"%s\"",
@@ -386,7 +387,7 @@ static weft_status record_calls(weft__comm *comm, weft_backend_work *first, cuda
     comm->called = false;
     result = group(comm, first, &call);
     comm->capture = NULL;
-    if (result == ncclSuccess && comm->called) error = weft__graph_recorded(comm, stream);
+    if (result == ncclSuccess && comm->called) error = weft__graph_recorded(hold, stream);
     if (weft__comm_doomed(comm)) {
         snprintf(text, bytes, "it was stopped while it was recorded");
         return WEFT_ERR_BROKEN;

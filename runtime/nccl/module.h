@@ -45,6 +45,7 @@ typedef struct weft__nccl {
     pthread_cond_t changed;
     unsigned threads;      /* of the module, at work */
     unsigned await_graphs; /* of these, aborts of what graphs hold: graph.c */
+    atomic_uint unwatched; /* what the log has said of replays that are not counted or watched: graph.c */
     bool hurry;            /* closing: whoever takes leave of a communicator stops being polite */
     uint64_t families;     /* numbers given to communicators that share resources */
     weft__list comms;      /* all of them */

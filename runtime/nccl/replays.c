@@ -8,8 +8,8 @@
  * Who looks clears the second byte first and reads the first one then.  As long as the second one stays clear nothing has been
  * written since: so the replay that was under way then is still where it was, and is no other one that looks like it.
  *
- * The places are the process's and are never freed, for graphs outlive contexts.  Fails: where none is free replays are
- * counted only. */
+ * The places are the process's and are never freed, for graphs outlive contexts.  Fails: where none is free, or a fill is
+ * refused, replays are counted only; where the function is refused, they are not counted. */
 #include "replays.h"
 
 #include "cudart.h"
@@ -72,12 +72,11 @@ cudaError_t weft__replays_write(const weft__replays *replays, unsigned step)
     return cudaMemsetAsync((void *)replays->place, (int)step, PLACE_BYTES, replays->stream);
 }
 
-cudaError_t weft__replays_begin(weft__replays *replays, cudaGraph_t graph)
+cudaError_t weft__replays_count(weft__replays *replays, cudaGraph_t graph)
 {
     const struct cudaHostNodeParams root = {.fn = count, .userData = replays};
     cudaGraphNode_t node;
-    cudaError_t error = cudaGraphAddHostNode(&node, graph, NULL, 0, &root);
-    return error == cudaSuccess ? weft__replays_write(replays, 1) : error;
+    return cudaGraphAddHostNode(&node, graph, NULL, 0, &root);
 }
 
 unsigned weft__replays_note(weft__replays *replays, cudaStream_t stream)

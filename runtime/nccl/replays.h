@@ -12,7 +12,7 @@ typedef struct weft__replays {
     _Atomic uint8_t *place; /* how far it is, and beside it that it has moved; NULL: it cannot be told */
     /* Under the communicator's lock: */
     unsigned calls;   /* of NCCL's that a replay makes */
-    bool apart;       /* they are on several streams: how far it is cannot be told */
+    bool apart;       /* they are on several streams, or a fill is refused: it cannot be told */
     int64_t since_ns; /* it stands where it is since then, as far as was seen; 0: none is under way */
 } weft__replays;
 
@@ -20,11 +20,11 @@ typedef struct weft__replays {
 void weft__replays_equip(void);
 /* Before anybody knows of it.  stream: on which the first call is captured. */
 void weft__replays_init(weft__replays *replays, cudaStream_t stream);
-/* With the turn, before the first call of a capture: what it records from now on is counted. */
-cudaError_t weft__replays_begin(weft__replays *replays, cudaGraph_t graph);
+/* With the turn, once a capture: replays of its graph are counted. */
+cudaError_t weft__replays_count(weft__replays *replays, cudaGraph_t graph);
 /* The communicator's lock held: one more call was captured there.  Returns what is to be written after it; 0: nothing. */
 unsigned weft__replays_note(weft__replays *replays, cudaStream_t stream);
-/* With the turn. */
+/* With the turn; 1: before the first call. */
 cudaError_t weft__replays_write(const weft__replays *replays, unsigned step);
 /* The communicator's lock held.  Is one under way, and since when has it not moved? */
 bool weft__replays_look(weft__replays *replays, int64_t now_ns, unsigned *done);

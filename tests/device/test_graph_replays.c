@@ -8,17 +8,23 @@
 
 static struct {
     pthread_mutex_t lock;
-    int lines; /* about replays */
+    int lines;   /* about replays */
+    int without; /* that they are not counted, or not watched */
     char last[1024];
+    char what[1024];
 } told = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void note(int level, const char *line, void *arg)
 {
+    const bool stands = strstr(line, "a replay of a graph") != NULL;
     (void)level, (void)arg;
-    if (!strstr(line, "a replay of a graph")) return;
+    if (!stands && !strstr(line, "cannot be") && !strstr(line, "only counted")) return;
     pthread_mutex_lock(&told.lock);
-    told.lines++;
-    snprintf(told.last, sizeof told.last, "%s", line);
+    if (stands)
+        told.lines++;
+    else
+        told.without++;
+    snprintf(stands ? told.last : told.what, sizeof told.last, "%s", line);
     pthread_mutex_unlock(&told.lock);
 }
 
@@ -187,6 +193,59 @@ static void one_that_rests(job_rank *me)
     end_watched(me, group, &c);
 }
 
+/* ---- what CUDA refuses ---- */
+
+/* It is recorded all the same, and replayed; the log says once what is missing. */
+static void without(job_rank *me, const char *script, bool from_start, const char *what, uint64_t counts,
+                    bool rests)
+{
+    chain c, other;
+    if (!device_is_emulated()) return;
+    job_setenv(me, "WEFT_LOG", "2");
+    job_join(me);
+    weft_set_log(note, NULL);
+    c = take_chain(me);
+    other = take_chain(me);
+    CHECK_OK(weft_group_set_timeout(me->world, job_short_ms()));
+    if (from_start) device()->emu_script(script);
+    warm_up(me, me->world, &c);
+    device()->emu_script(script);
+    make_graph(me, me->world, &c);
+    make_graph(me, me->world, &other);
+    DEVICE_OK(device()->cudaPeekAtLastError());
+    device()->emu_script(NULL);
+    for (int time = 0; time < FEW; time++) replay(me, &c, time);
+    replay(me, &other, 0);
+    CHECK_INT(begun(me->world), counts);
+    if (rests) job_sleep_ms(3 * job_short_ms() / 2);
+    warm_up(me, me->world, &c);
+    weft_set_log(NULL, NULL);
+    CHECK_INT(lines(), 0);
+    CHECK_INT(told.without, 1);
+    CHECK_TEXT(told.what, what);
+    drop_graph(&c);
+    drop_graph(&other);
+    give_chain(&c);
+    give_chain(&other);
+    job_meet(me);
+}
+
+static void not_counted(job_rank *me)
+{
+    without(me, "cudaGraphAddHostNode@*=error:801", false, "cannot be counted", 0, false);
+}
+
+/* It would seem to stand where it was last seen. */
+static void not_watched(job_rank *me)
+{
+    without(me, "cudaMemsetAsync@3+=error:1", false, "cannot be watched", FEW + 1, true);
+}
+
+static void nowhere_to_watch(job_rank *me)
+{
+    without(me, "cudaHostAlloc@*=error:2", true, "only counted", FEW + 1, false);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +254,9 @@ int main(int argc, char **argv)
         JOB_TEST("one stands", .ranks = 2, .processes = true, .body = one_stands),
         JOB_TEST("one after the other", .ranks = 2, .processes = true, .body = one_after_the_other),
         JOB_TEST("one that rests", .ranks = 2, .processes = true, .body = one_that_rests),
+        JOB_TEST("not counted", .ranks = 2, .processes = true, .bare = true, .body = not_counted),
+        JOB_TEST("not watched", .ranks = 2, .processes = true, .bare = true, .body = not_watched),
+        JOB_TEST("nowhere to watch", .ranks = 2, .processes = true, .bare = true, .body = nowhere_to_watch),
     };
     return JOB_MAIN(tests, argc, argv);
 }

@@ -32,6 +32,7 @@
     X(int, cudaGraphExecDestroy, (void *exec))                                                  \
     X(int, cudaGraphDestroy, (void *graph))                                                     \
     X(int, cudaLaunchHostFunc, (void *stream, void (*call)(void *), void *arg))                 \
+    X(int, cudaPeekAtLastError, (void))                                                         \
     X(const char *, cudaGetErrorString, (int error))
 
 /* Only the emulation has these (emulation.h); NULL on a real device. */
