@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 18
+#define WEFT_BACKEND_VERSION 19
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -78,9 +78,9 @@ typedef struct weft_backend_work {
 /* What is known of replays of graphs that have recorded works on one communicator. */
 typedef struct weft_backend_replays {
     uint64_t begun;       /* all of them; counted as each begins */
-    int64_t since_ns;     /* one is under way, and has not moved since then, as far as was seen: of several that which has
-                             not for longest.  0: none is, or it cannot be told */
+    int64_t since_ns;     /* one is under way, and has not moved since then, as far as was seen.  0: there is none to be told of */
     unsigned done, calls; /* of that one: how many calls are over, of how many */
+    int64_t next_ns;      /* since when another one has not moved, of which nothing was told: of several for longest.  0: none */
 } weft_backend_replays;
 
 /* What a module may call: from any thread, but with no lock of its own held.  None of these blocks. */
@@ -221,8 +221,9 @@ struct weft_backend {
     /* Begin what has entered.  May block as a launch does, and where one hangs, until doom.  May finish it. */
     void (*issue)(weft_backend *backend, weft_backend_work *first);
     /* What is known of replays: any thread, with locks of the runtime's held; does not block.  One that is under way has been
-     * seen to stand still from the first call that finds it so.  NULL: only where captures is. */
-    void (*replays)(weft_backend_comm *comm, weft_backend_replays *told);
+     * seen to stand still from the first call that finds it so.  One that has not moved since until_ns, or for longer, is told,
+     * each time that it stands once.  NULL: only where captures is. */
+    void (*replays)(weft_backend_comm *comm, int64_t until_ns, weft_backend_replays *told);
 
     /* ---- the progress thread; these may block, for short ---- */
 

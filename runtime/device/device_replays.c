@@ -36,29 +36,27 @@ void weft__replays_expect(weft__device_comm *dev_comm)
     weft__alarm_check(dev_comm->ctx, next_look(weft__now_ns(), timeout_of(dev_comm)));
 }
 
+static void say(const weft__device_comm *dev_comm, const weft_backend_replays *r, int64_t now_ns,
+                int64_t timeout_ns)
+{
+    weft__log(
+        WEFT__WARN,
+        "group %s: a replay of a graph has not moved for %.1f s, and the group's timeout is %.1f s: of %u "
+        "calls of its on the group's communicator %u are over; %llu replays have begun by now",
+        dev_comm->group->label, (double)(now_ns - r->since_ns) / 1e9, (double)timeout_ns / 1e9, r->calls,
+        r->done, (unsigned long long)r->begun);
+}
+
+/* Each that stands for so long is said once, one a look. */
 static int64_t look(weft__device_comm *dev_comm, int64_t now_ns)
 {
     int64_t timeout = timeout_of(dev_comm), next = next_look(now_ns, timeout);
     weft_backend_replays r;
     if (timeout == WEFT__NEVER) return WEFT__NEVER;
-    dev_comm->module->backend->replays(dev_comm->comm, &r);
-    if (!r.since_ns) {
-        dev_comm->replay_named = false;
-        return next;
-    }
-    if (now_ns - r.since_ns < timeout) {
-        dev_comm->replay_named = false;
-        return r.since_ns + timeout < next ? r.since_ns + timeout : next;
-    }
-    if (!dev_comm->replay_named)
-        weft__log(WEFT__WARN,
-                  "group %s: a replay of a graph has not moved for %.1f s, and the group's timeout is %.1f "
-                  "s: of %u calls of its "
-                  "on the group's communicator %u are over; %llu replays have begun by now",
-                  dev_comm->group->label, (double)(now_ns - r.since_ns) / 1e9, (double)timeout / 1e9, r.calls,
-                  r.done, (unsigned long long)r.begun);
-    dev_comm->replay_named = true;
-    return next;
+    dev_comm->module->backend->replays(dev_comm->comm, now_ns - timeout, &r);
+    if (r.since_ns) say(dev_comm, &r, now_ns, timeout);
+    if (!r.next_ns || r.next_ns + timeout >= next) return next;
+    return r.next_ns + timeout > now_ns + LEAST_NS ? r.next_ns + timeout : now_ns + LEAST_NS;
 }
 
 int64_t weft__replays_due(weft_context *ctx, int64_t now_ns)
@@ -82,6 +80,6 @@ uint64_t weft__replays_begun(const weft_group *group)
     weft_backend_replays r = {.begun = 0};
     WEFT__ASSERT(weft__holds_engine(group->ctx));
     if (dev_comm && dev_comm->replayed && dev_comm->comm)
-        dev_comm->module->backend->replays(dev_comm->comm, &r);
+        dev_comm->module->backend->replays(dev_comm->comm, INT64_MIN, &r); /* none has stood for so long */
     return r.begun;
 }

@@ -180,7 +180,7 @@ cudaError_t weft__graph_recorded(weft__hold *hold, cudaStream_t stream)
     return write_step(hold, stream, step);
 }
 
-void weft__graph_replays(weft__comm *comm, weft_backend_replays *told)
+void weft__graph_replays(weft__comm *comm, int64_t until_ns, weft_backend_replays *told)
 {
     const int64_t now = weft__nccl_now(comm->nccl);
     pthread_mutex_lock(&comm->lock);
@@ -190,9 +190,12 @@ void weft__graph_replays(weft__comm *comm, weft_backend_replays *told)
         weft__replays *replays = &WEFT__LIST_ENTRY(at, weft__hold, link)->replays;
         unsigned done;
         told->begun += atomic_load(&replays->begun);
-        if (!weft__replays_look(replays, now, &done) ||
-            (told->since_ns && told->since_ns <= replays->since_ns))
+        if (!weft__replays_look(replays, now, &done) || replays->named) continue;
+        if (told->since_ns || replays->since_ns > until_ns) {
+            if (!told->next_ns || replays->since_ns < told->next_ns) told->next_ns = replays->since_ns;
             continue;
+        }
+        replays->named = true;
         told->since_ns = replays->since_ns;
         told->done = done;
         told->calls = replays->calls;

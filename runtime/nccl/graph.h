@@ -15,7 +15,7 @@ cudaError_t weft__graph_recorded(weft__hold *hold, cudaStream_t stream);
 /* The communicator's lock held, when its state or its graphs have changed: does its abort wait for them? */
 void weft__graph_awaited(weft__comm *comm);
 /* A slot of the seam. */
-void weft__graph_replays(weft__comm *comm, weft_backend_replays *told);
+void weft__graph_replays(weft__comm *comm, int64_t until_ns, weft_backend_replays *told);
 /* The communicator's lock held: until no graph holds it. */
 void weft__graph_outwait(weft__comm *comm);
 #endif

@@ -93,10 +93,12 @@ bool weft__replays_look(weft__replays *replays, int64_t now_ns, unsigned *done)
     if (!replays->place || replays->apart) return false;
     moved = atomic_exchange(&replays->place[1], 0);
     at = atomic_load(&replays->place[0]);
+    const int64_t before_ns = replays->since_ns;
     if (!at || at == last)
         replays->since_ns = 0;
-    else if (moved || !replays->since_ns)
+    else if (moved || !before_ns)
         replays->since_ns = now_ns;
+    if (replays->since_ns != before_ns) replays->named = false;
     *done = at - 1;
     return replays->since_ns;
 }

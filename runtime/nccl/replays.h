@@ -14,6 +14,7 @@ typedef struct weft__replays {
     unsigned calls;   /* of NCCL's that a replay makes */
     bool apart;       /* they are on several streams, or a fill is refused: it cannot be told */
     int64_t since_ns; /* it stands where it is since then, as far as was seen; 0: none is under way */
+    bool named;       /* which the runtime knows */
 } weft__replays;
 
 /* A thread of the module, once callers are to issue: makes room for places. */

@@ -132,6 +132,13 @@ static void end_watched(job_rank *me, weft_group *group, chain *c)
     job_meet(me);
 }
 
+static void await_lines(int count)
+{
+    int64_t limit = job_now_ns() + 1000000LL * (2 * job_short_ms() + job_late_ms());
+    while (lines() < count && job_now_ns() < limit) job_sleep_ms(1);
+    CHECK_INT(lines(), count);
+}
+
 /* Its peer launches nothing: the first of three calls does not end.  It is told once, and again of another one. */
 static void one_stands(job_rank *me)
 {
@@ -141,9 +148,7 @@ static void one_stands(job_rank *me)
         if (!me->rank) {
             int64_t began = job_now_ns();
             launch(&c);
-            while (lines() < time && job_now_ns() - began < 1000000LL * (2 * job_short_ms() + job_late_ms()))
-                job_sleep_ms(1);
-            CHECK_INT(lines(), time);
+            await_lines(time);
             CHECK_PERIOD(began, job_now_ns(), job_short_ms() - 1, 2 * job_short_ms() + job_late_ms());
             CHECK_TEXT(told.last, "group watched");
             CHECK_TEXT(told.last, "of 3 calls");
@@ -160,6 +165,63 @@ static void one_stands(job_rank *me)
     }
     CHECK_INT(lines(), me->rank ? 0 : 2);
     end_watched(me, group, &c);
+}
+
+static _Atomic bool may_go[2];
+
+static void hold_up(void *gate)
+{
+    while (!*(_Atomic bool *)gate) job_sleep_ms(1);
+}
+
+/* A function of the host stands between the fill that says that it has begun, which an operation without elements is enough for,
+ * and the one call. */
+static void make_held_up(weft_group *group, chain *c, _Atomic bool *gate)
+{
+    const weft_call call = {.stream = c->stream};
+    weft_request *req = NULL;
+    begin_capture(c);
+    CHECK_OK(weft_all_reduce(group, c->in, c->last, 0, WEFT_INT32, WEFT_SUM, &call, &req));
+    was_recorded(req, c);
+    DEVICE_OK(device()->cudaLaunchHostFunc(c->stream, hold_up, (void *)gate));
+    CHECK_OK(weft_all_reduce(group, c->in, c->last, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
+    was_recorded(req, c);
+    end_capture(c);
+    DEVICE_OK(device()->cudaGraphInstantiate(&c->exec, c->graph, 0));
+}
+
+/* Two graphs on streams of their own: the second is told while the first still stands, and the first no second time. */
+static void two_stand(job_rank *me)
+{
+    chain c[2] = {take_chain(me), take_chain(me)};
+    weft_group *group = job_group(me, me->size, "watched", 0);
+    weft_set_log(note, NULL);
+    c[1].stream = device_stream(0);
+    CHECK_OK(weft_group_set_timeout(group, job_short_ms()));
+    warm_up(me, group, &c[0]);
+    for (int i = 0; i < 2; i++) make_held_up(group, &c[i], &may_go[i]);
+    job_meet(me);
+    for (int i = 0; i < 2 && !me->rank; i++) {
+        launch(&c[i]);
+        await_lines(i + 1);
+        if (!i || device_is_emulated()) /* a device's host functions may wait for each other */
+            CHECK_TEXT(told.last, i ? "2 replays have begun" : "1 replays have begun");
+        CHECK_TEXT(told.last, "of 1 calls of its");
+    }
+    if (!me->rank) job_sleep_ms(job_short_ms() / 2);
+    for (int i = 0; i < 2; i++) {
+        may_go[i] = true;
+        job_meet(me);
+        if (me->rank) launch(&c[i]);
+        device_sync(c[i].stream);
+        job_meet(me);
+    }
+    CHECK_INT(lines(), me->rank ? 0 : 2);
+    weft_set_log(NULL, NULL);
+    for (int i = 0; i < 2; i++) drop_graph(&c[i]);
+    CHECK_OK(weft_group_free(group));
+    for (int i = 0; i < 2; i++) give_chain(&c[i]);
+    job_meet(me);
 }
 
 /* Each waits for its peer for less than the timeout, and all together for longer: whoever looks now and then sees each time
@@ -252,6 +314,7 @@ int main(int argc, char **argv)
         JOB_TEST("counted", .ranks = 2, .processes = true, .body = counted),
         JOB_TEST("two captures", .ranks = 2, .processes = true, .body = two_captures),
         JOB_TEST("one stands", .ranks = 2, .processes = true, .body = one_stands),
+        JOB_TEST("two stand", .ranks = 2, .processes = true, .body = two_stand),
         JOB_TEST("one after the other", .ranks = 2, .processes = true, .body = one_after_the_other),
         JOB_TEST("one that rests", .ranks = 2, .processes = true, .body = one_that_rests),
         JOB_TEST("not counted", .ranks = 2, .processes = true, .bare = true, .body = not_counted),
