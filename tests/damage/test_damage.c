@@ -170,7 +170,8 @@ static bool work(job_rank *me, const scene *s, unsigned char *room)
         if (s->phase == AMID || s->phase == LEAVING || all)
             e = operation_run(s->operation, me, me->world, room, n);
         judge_ending(me, s, me->world, &e);
-        if (e.status == WEFT_OK) {
+        /* Who had no memory for a message that came early alone has missed it: the others know nothing of that, and wait. */
+        if (e.status == WEFT_OK || (e.status == WEFT_ERR_MEMORY && weft_group_status(me->world) == WEFT_OK)) {
             e = operation_all_say(me, me->world, is_over(me, s), &all);
             judge_ending(me, s, me->world, &e);
         }
