@@ -36,9 +36,9 @@
     X(cudaGetDeviceCount, (int *count), (count))                                                             \
     X(cudaGetLastError, (void), ())                                                                          \
     X(cudaGraphAddHostNode,                                                                                  \
-      (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t *after, size_t count,                \
-       const struct cudaHostNodeParams *what),                                                               \
-      (node, graph, after, count, what))                                                                     \
+      (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,                \
+       size_t numDependencies, const struct cudaHostNodeParams *pNodeParams),                                \
+      (pGraphNode, graph, pDependencies, numDependencies, pNodeParams))                                      \
     X(cudaGraphRetainUserObject,                                                                             \
       (cudaGraph_t graph, cudaUserObject_t object, unsigned count, unsigned flags),                          \
       (graph, object, count, flags))                                                                         \
