@@ -3,16 +3,18 @@
 # Hosts are two networks of this machine (network.sh), which needs root; each MPI gives its processor away while it waits,
 # since eight ranks share this machine's.
 # Arguments: folder of Weft's build, OUT, ROUNDS, then for each MPI: its name, its mpicc, its mpirun.
-# OUT/rows.csv has every cell of every round; what is printed is hosts.py's.
+# OUT/rows.csv has every cell of every round; what is printed is hosts.py's.  HOSTS_SECONDS for each cell, at most HOSTS_BYTES.
+# Exit code 2: such networks cannot be made here.
 set -eu
 src=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(realpath "$1") out=$(realpath -m "$2") rounds=$3
 shift 3
 # shellcheck source=tools/peers/network.sh
 . "$src/network.sh"
-seconds=0.1 most=16777216 limit=120
+seconds=${HOSTS_SECONDS:-0.1} most=${HOSTS_BYTES:-16777216} limit=120
 names=() mpiruns=()
 mkdir -p "$out"
+: >"$out/log.txt"
 compile() { # COMPILER DRIVER NAME FLAGS
     local compiler=$1 driver=$2 name=$3
     shift 3
@@ -25,7 +27,10 @@ while [ $# -ge 3 ]; do
     shift 3
 done
 trap network_remove EXIT
-network_make "$out"
+network_make "$out" 2>>"$out/log.txt" || {
+    echo "two networks cannot be made here: $(tail -n 1 "$out/log.txt")" >&2
+    exit 2
+}
 rm -f "$out/secret"
 (umask 077 && head -c 32 /dev/urandom | base64 >"$out/secret")
 subnet=${network_address_a%.*}.0/24
@@ -63,7 +68,6 @@ run() { # WHICH: 0 is Weft, then the MPIs; ROUND
 }
 
 : >"$out/rows.csv"
-: >"$out/log.txt"
 for ((round = 1; round <= rounds; round++)); do # another one begins each time
     for ((i = 0; i <= ${#names[@]}; i++)); do run $(((round + i) % (${#names[@]} + 1))) $round; done
 done
