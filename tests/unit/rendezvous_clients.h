@@ -173,4 +173,25 @@ static inline int place_of(void *dealer, int name)
 {
     return place_with_rank(dealer, name, -1);
 }
+
+/* A word that client `id` said by its first way comes when the client has gone: it takes rank 0 of two from nobody. */
+static inline void expect_overtaken(void *first, int id)
+{
+    void *heir = client(), *other = client();
+    int told[3];
+    say_join_on(first, id, run, 0, 2, 1);
+    say(first, id, WEFT__RENDEZVOUS_ASK);
+    told[0] = answer(first); /* it has been read */
+    say_join(heir, id + 1, run, 0, 2);
+    say_join(other, id + 2, run, 1, 2);
+    told[1] = answer(heir);
+    told[2] = answer(other);
+    zmq_close(first);
+    zmq_close(heir);
+    zmq_close(other);
+    assert_int_equal(told[0], WEFT__RENDEZVOUS_MISSING);
+    assert_int_equal(told[1], WEFT__RENDEZVOUS_JOINED);
+    assert_int_equal(told[2], WEFT__RENDEZVOUS_JOINED);
+}
+
 #endif

@@ -101,26 +101,14 @@ static void an_overtaken_word_leads_nobody_astray(void **state)
 /* A relay that it came by first may bring it when its process has died and another one is to take its place. */
 static void an_overtaken_word_of_one_who_has_gone_takes_no_place(void **state)
 {
-    void *first = client(), *second = client(), *heir = client(), *other = client();
-    int told[3];
+    void *first = client(), *second = client(), *other = client();
     (void)state;
     say_join_on(second, 1, run, 0, 2, 2);
     await_missing(second, "rank 1 is missing");
     zmq_close(second);
     await_missing(other, "rank 0 and rank 1 are missing");
-    say_join_on(first, 1, run, 0, 2, 1);
-    say(first, 1, WEFT__RENDEZVOUS_ASK);
-    told[0] = answer(first); /* it has been read */
-    say_join(heir, 2, run, 0, 2);
-    say_join(other, 3, run, 1, 2);
-    told[1] = answer(heir);
-    told[2] = answer(other);
-    zmq_close(first);
-    zmq_close(heir);
+    expect_overtaken(first, 1);
     zmq_close(other);
-    assert_int_equal(told[0], WEFT__RENDEZVOUS_MISSING);
-    assert_int_equal(told[1], WEFT__RENDEZVOUS_JOINED);
-    assert_int_equal(told[2], WEFT__RENDEZVOUS_JOINED);
 }
 
 /* By a connection that ZeroMQ has made again by itself, which is none of its own making: nothing newer is under way. */
