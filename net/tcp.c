@@ -124,7 +124,7 @@ static void tcp_begin_anew(weft__transport *t, int rank)
     peer->course++;
     peer->in = (weft__tcp_arriving){0};
     peer->taken = peer->moved_then = 0;
-    peer->untold = peer->untold_bytes = peer->links = peer->fruitless = 0;
+    peer->untold = peer->untold_bytes = peer->links = peer->known = peer->fruitless = 0;
     peer->broken_ns = 0;
     peer->met = false;
     weft__tcp_dial_begin(peer, "it was unreachable for a while");

@@ -95,6 +95,10 @@ static weft__tcp_link *take_member(weft__tcp_guest *guest, weft__tcp_peer *peer)
     weft__tcp_judgement told;
     size_t done = 0;
     if (guest->standing.course > peer->course) (void)weft__tcp_follow(peer, guest->standing.course);
+    if (weft__tcp_is_overtaken(peer, &guest->standing)) {
+        turn_away(guest, "its end has had another one since");
+        return NULL;
+    }
     mine.course = peer->course;
     verdict = judge(guest->tcp, peer, &guest->standing);
     if (verdict == WEFT__TCP_TAKEN) {

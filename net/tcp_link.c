@@ -313,6 +313,7 @@ bool weft__tcp_link_begin_frame(weft__tcp_link *link, const void *header)
     uint32_t word;
     memcpy(&in->frame, header, sizeof in->frame);
     word = in->frame.reserved;
+    peer->known = peer->links;
     in->frame.reserved = 0;
     if (!weft__tcp_acknowledged(peer, word & WEFT__TCP_COUNT_MASK)) {
         refuse(link, "tells that more has arrived there than was sent");
@@ -535,6 +536,7 @@ void weft__tcp_link_start(weft__tcp_link *link, const weft__tcp_standing *theirs
     weft__list_append(&peer->tcp->up, &link->up);
     peer->tcp->links++;
     peer->links = (link->dialled ? peer->links : theirs->links) + 1;
+    peer->known = link->dialled ? peer->links : theirs->links; /* else the verdict may not reach it */
     weft__tcp_peer_to(peer, WEFT__TCP_UP);
     if (!weft__tcp_go_on(peer, theirs)) return;
     peer->met = true;

@@ -83,6 +83,7 @@ typedef struct weft__tcp_peer {
     uint64_t taken;                /* frames that have arrived, of all connections */
     uint32_t untold, untold_bytes; /* of them, since this rank last told how many */
     uint32_t links;                /* connections so far, of this course */
+    uint32_t known;                /* of these, as many as the other end is sure to know of */
     uint32_t course;               /* of frames: tcp_mend.c */
     bool met;                      /* there was one, of this course, at this end */
     int64_t broken_ns;             /* when the last one broke; 0: none has */
@@ -320,6 +321,8 @@ void weft__tcp_unlink(weft__tcp_peer *peer);
 /* The other end stands at theirs and wants another connection in place of the one that stands here: does it
  * know that one, so that it is over? */
 bool weft__tcp_is_newer(const weft__tcp_peer *peer, const weft__tcp_standing *theirs);
+/* Likewise where none stands: theirs is of before one that it has had since, and says nothing of now. */
+bool weft__tcp_is_overtaken(const weft__tcp_peer *peer, const weft__tcp_standing *theirs);
 weft__tcp_standing weft__tcp_stand(const weft__tcp_peer *peer);
 /* A new connection goes on from there.  False: the peer was lost over it. */
 bool weft__tcp_go_on(weft__tcp_peer *peer, const weft__tcp_standing *theirs);

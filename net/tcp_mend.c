@@ -19,8 +19,9 @@
  * go only where both ends are at it: so of the one before nothing arrives in the next.
  *
  * One end may find out first.  Where the other one still reads from the old connection, the proof that comes over
- * the new one says that it is over.  A dial that lost against ours and is heard late is told apart by the number
- * of connections that its end knows of. */
+ * the new one says that it is over.  A dial that lost against another one and is heard late is told apart by the number
+ * of connections that its end knew of then: where that stood is over.  An acceptor cannot be sure that its own verdict
+ * has arrived before it hears something over that connection. */
 #include "clock.h"
 #include "log.h"
 #include "settings.h"
@@ -43,10 +44,13 @@ weft__tcp_standing weft__tcp_stand(const weft__tcp_peer *peer)
 
 bool weft__tcp_is_newer(const weft__tcp_peer *peer, const weft__tcp_standing *theirs)
 {
-    /* Where this rank accepted the last one, its verdict may not have reached the other end. */
-    const uint32_t known = peer->link->dialled ? peer->links : peer->links - 1;
     return weft__setting_int(WEFT__SET_RECONNECT_MS) && theirs->course == peer->course &&
-           theirs->links >= known;
+           theirs->links >= peer->known;
+}
+
+bool weft__tcp_is_overtaken(const weft__tcp_peer *peer, const weft__tcp_standing *theirs)
+{
+    return peer->state == WEFT__TCP_MENDING && theirs->course == peer->course && theirs->links < peer->known;
 }
 
 void weft__tcp_unlink(weft__tcp_peer *peer)

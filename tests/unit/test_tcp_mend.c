@@ -328,6 +328,56 @@ static void test_fruitless(void **state)
     packet_free(l);
 }
 
+/* An attempt that its end has given up for another one, and whose proof was held up on its way: where that end stood then is not
+ * where it stands, as it has been heard over the connection that stands, or that broke since. */
+static void proof_is_overtaken(int from, bool broken)
+{
+    rank *r = &ranks[!from];
+    weft__tcp_handshake h;
+    weft__tcp_hello hello;
+    weft__tcp_answer answer;
+    weft__tcp_proof proof;
+    packet *there, *back;
+    int fd;
+    open_world(2);
+    fd = raw_connect(&r->address);
+    weft__tcp_hello_make(&h, &keys, from, !from, WEFT__TCP_WIRE_PLAIN, &hello);
+    raw_send(fd, &hello, sizeof hello);
+    assert_true(raw_receive(fd, &answer, sizeof answer));
+    assert_true(weft__tcp_answer_take(&h, &answer));
+    there = send_packet(from, !from, 1, 1, false);
+    UNTIL(there->sent_times && r->arrived[from] == 1);
+    back = send_packet(!from, from, 1, WEFT__FRAME_PAYLOAD_MAX, false);
+    UNTIL(back->sent_times);
+    if (broken) cut(peer_of(r)->link->polled.fd, 0);
+    for (int i = 0; broken && peer_of(r)->link && i < 1000; i++) turn(r);
+    assert_int_equal(!peer_of(r)->link, broken);
+    weft__tcp_proof_make(&h, &(weft__tcp_standing){0}, &proof);
+    assert_int_equal(send(fd, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
+    for (int i = 0; i < 20; i++) turn(r);
+    packet_free(there);
+    packet_free(back);
+    there = send_packet(from, !from, 2, 1, false);
+    back = send_packet(!from, from, 2, 1, false);
+    UNTIL((r->arrived[from] == 2 && ranks[from].arrived[!from] == 2) || r->lost_times[from] ||
+          ranks[from].lost_times[!from]);
+    assert_string_equal(r->why, "");
+    assert_string_equal(ranks[from].why, "");
+    assert_true(broken || peer_of(r)->links == 1); /* the connection that stands was not given up for it */
+    packet_free(there);
+    packet_free(back);
+    close(fd);
+}
+
+static void test_overtaken_proof(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        proof_is_overtaken(i % 2, i / 2);
+        finish(state);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_random_breaks, finish_random),
@@ -337,7 +387,8 @@ int main(void)
                                        cmocka_unit_test_teardown(test_gone, finish),
                                        cmocka_unit_test_teardown(test_silent, finish),
                                        cmocka_unit_test_teardown(test_slow, finish),
-                                       cmocka_unit_test_teardown(test_fruitless, finish)};
+                                       cmocka_unit_test_teardown(test_fruitless, finish),
+                                       cmocka_unit_test(test_overtaken_proof)};
     char ms[16];
     snprintf(ms, sizeof ms, "%d", MEND_MS);
     setenv("WEFT_RECONNECT_MS", ms, 1);
