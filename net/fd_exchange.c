@@ -2,9 +2,9 @@
  *
  *   member -> leader   hello                         both sides have checked the other's uid before
  *   leader -> member   answer
- *   member -> leader   proof, fd_hello + [bell, pidfd]  says who: pid, a cookie unique to the process
+ *   member -> leader   proof, fd_hello + [bell, tie, pidfd]  says who: pid, a cookie unique to the process
  *   ...                                              when all members sit:
- *   leader -> member   notice, fd_hellos + [segment, bells, pidfds], in as many messages as that needs
+ *   leader -> member   notice, fd_hellos + [segment, bells, ties, pidfds], in as many messages as that needs
  *   member -> leader   one byte: I have everything
  *   leader -> member   notice: go                    when all have
  *
@@ -16,11 +16,13 @@
  * held by somebody else.  The leader tells the members that sit why, so that all give the same reason. */
 #include "fd_exchange.h"
 #include "clock.h"
+#include "descriptor.h"
 #include "fd_exchange_wire.h"
 #include "settings.h"
 #include "status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
@@ -78,7 +80,7 @@ static weft_status knock(const weft__segment_config *config, int fd, const weft_
 {
     int64_t until = weft__soonest(config->deadline_ns,
                                   weft__deadline(weft__now_ns(), weft__setting_int(WEFT__SET_HANDSHAKE_MS)));
-    int fds[2] = {own->bell_fd, own->pid_fd}, leader = config->world_ranks[0];
+    int fds[WEFT__HELLO_FDS], n_fds = weft__fd_hello_fds(own, fds), leader = config->world_ranks[0];
     struct sockaddr_un address;
     socklen_t length = weft__fd_exchange_name(config->name, &address);
     weft__hello hello;
@@ -103,8 +105,7 @@ static weft_status knock(const weft__segment_config *config, int fd, const weft_
         return weft__fail(WEFT_ERR_AUTH,
                           "who holds the Unix socket of rank %d does not know the job's secret", leader);
     weft__proof_make(config->keys, &hello, &answer, &shown.proof);
-    if (weft__fd_message_send(fd, &shown, sizeof shown, fds, own_fd_hello->has_pidfd ? 2 : 1, until))
-        return WEFT_PENDING;
+    if (weft__fd_message_send(fd, &shown, sizeof shown, fds, n_fds, until)) return WEFT_PENDING;
     return WEFT_OK;
 }
 
@@ -148,7 +149,7 @@ static weft_status take_batch(const weft__segment_config *config, const weft__ba
     }
     for (int i = first; i < first + count; i++) {
         const weft__fd_hello *c = &message->body.fd_hellos[i - first];
-        weft__segment_peer got = {.bell_fd = -1, .pid_fd = -1};
+        weft__segment_peer got = {.bell_fd = -1, .pid_fd = -1, .tie_fd = -1};
         if (c->pid <= 0)
             return weft__fail(WEFT_ERR_PEER, "rank %d told of a process %d while joining",
                               config->world_ranks[0], (int)c->pid);
@@ -157,12 +158,13 @@ static weft_status take_batch(const weft__segment_config *config, const weft__ba
                               "too few descriptors came from rank %d: is RLIMIT_NOFILE reached?",
                               config->world_ranks[0]);
         if (i == config->rank) {
-            weft__close_fds((int[]){got.bell_fd, got.pid_fd}, 2);
+            weft__close_fds((int[]){got.bell_fd, got.pid_fd, got.tie_fd}, WEFT__HELLO_FDS);
             continue;
         }
         peers[i].pid = got.pid;
         peers[i].bell_fd = got.bell_fd;
         peers[i].pid_fd = got.pid_fd;
+        peers[i].tie_fd = got.tie_fd;
         weft__same_process(&peers[i], c->cookie, &peers[config->rank], own_cookie);
     }
     return WEFT_OK;
@@ -237,10 +239,14 @@ weft_status weft__fd_exchange(const weft__segment_config *config, int *memfd, we
     weft__segment_peer *own = &peers[config->rank];
     uint8_t own_cookie[WEFT__COOKIE_BYTES];
     weft_status status;
+    int tie[2];
 
     if (config->size == 1) return WEFT_OK;
     status = cookie_get(own_cookie);
     if (status) return status;
+    if (pipe2(tie, O_CLOEXEC | O_NONBLOCK)) return weft__fail_errno("a pipe for the ranks of this host");
+    weft__descriptor_own(tie[1]); /* a child of fork would keep it open */
+    own->tie_fd = tie[0];
     /* An old kernel has no pidfds: then peers learn of this process's death from the watchdog only. */
     own->pid_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (config->rank == 0)
@@ -249,5 +255,7 @@ weft_status weft__fd_exchange(const weft__segment_config *config, int *memfd, we
         status = follow(config, memfd, peers, own_cookie);
     weft__close_fds(&own->pid_fd, 1);
     own->pid_fd = -1;
+    close(tie[0]);
+    own->tie_fd = tie[1];
     return status;
 }

@@ -31,7 +31,7 @@ typedef struct guest {
     weft__hello hello;
     weft__answer answer;
     weft__credentials shown;
-    int fds[2];
+    int fds[WEFT__HELLO_FDS];
     weft__fd_message in;
 } guest;
 
@@ -62,8 +62,8 @@ static void guest_to(guest *g, guest_phase to)
 static void guest_leave(guest *g)
 {
     weft__close_fds(&g->fd, 1);
-    weft__close_fds(g->fds, 2);
-    g->fd = g->fds[0] = g->fds[1] = -1;
+    weft__close_fds(g->fds, WEFT__HELLO_FDS);
+    g->fd = g->fds[0] = g->fds[1] = g->fds[2] = -1;
 }
 
 static void turn_away(table *t, guest *g, const char *why)
@@ -96,7 +96,7 @@ static void welcome(table *t)
             continue;
         }
         g = free_guest(t);
-        *g = (guest){.fd = fd, .fds = {-1, -1}};
+        *g = (guest){.fd = fd, .fds = {-1, -1, -1}};
         g->deadline_ns = weft__deadline(weft__now_ns(), weft__setting_int(WEFT__SET_HANDSHAKE_MS));
         g->in = (weft__fd_message){.bytes = &g->hello, .length = sizeof g->hello};
     }
@@ -130,7 +130,10 @@ static void guest_hello(table *t, guest *g)
         return;
     }
     guest_to(g, GUEST_PROOF);
-    g->in = (weft__fd_message){.bytes = &g->shown, .length = sizeof g->shown, .fds = g->fds, .max_fds = 2};
+    g->in = (weft__fd_message){.bytes = &g->shown,
+                               .length = sizeof g->shown,
+                               .fds = g->fds,
+                               .max_fds = WEFT__HELLO_FDS};
 }
 
 static weft_status guest_proof(table *t, guest *g)
@@ -142,7 +145,7 @@ static weft_status guest_proof(table *t, guest *g)
         turn_away(t, g, "a process that does not know the job's secret connected");
         return WEFT_OK;
     }
-    if (t->seats[g->local] || n_fds != (g->shown.fd_hello.has_pidfd ? 2 : 1) || g->shown.fd_hello.pid <= 0) {
+    if (t->seats[g->local] || n_fds != (g->shown.fd_hello.has_pidfd ? 3 : 2) || g->shown.fd_hello.pid <= 0) {
         turn_away(t, g, "a rank came twice, or without its descriptors or its process");
         return WEFT_OK;
     }
@@ -152,11 +155,11 @@ static weft_status guest_proof(table *t, guest *g)
     t->fd_hellos[g->local] = g->shown.fd_hello;
     guest_to(g, GUEST_SEATED);
     *seat = *g;
-    seat->fds[0] = seat->fds[1] = -1;
+    seat->fds[0] = seat->fds[1] = seat->fds[2] = -1;
     t->seats[g->local] = seat;
     WEFT__ASSERT(t->missing > 0 && g->local > 0, t->missing, g->local);
     t->missing--;
-    g->fd = g->fds[0] = g->fds[1] = -1;
+    g->fd = g->fds[0] = g->fds[1] = g->fds[2] = -1;
     return WEFT_OK;
 }
 
@@ -241,8 +244,7 @@ static weft_status deliver_batch(const table *t, int fd, int memfd, int first)
     if (first == 0) fds[n_fds++] = memfd;
     for (int i = 0; i < count; i++) {
         message.body.fd_hellos[i] = t->fd_hellos[first + i];
-        fds[n_fds++] = t->peers[first + i].bell_fd;
-        if (t->fd_hellos[first + i].has_pidfd) fds[n_fds++] = t->peers[first + i].pid_fd;
+        n_fds += weft__fd_hello_fds(&t->peers[first + i], &fds[n_fds]);
     }
     return weft__fd_message_send(fd, &message, sizeof message, fds, n_fds, t->config->deadline_ns);
 }

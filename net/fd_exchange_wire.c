@@ -129,13 +129,23 @@ void weft__fd_hello_make(const weft__segment_peer *peer, const uint8_t peer_cook
     memcpy(out->cookie, peer_cookie, WEFT__COOKIE_BYTES);
 }
 
+int weft__fd_hello_fds(const weft__segment_peer *peer, int fds[WEFT__HELLO_FDS])
+{
+    int n = 0;
+    fds[n++] = peer->bell_fd;
+    fds[n++] = peer->tie_fd;
+    if (peer->pid_fd >= 0) fds[n++] = peer->pid_fd;
+    return n;
+}
+
 bool weft__fd_hello_take(const weft__fd_hello *from, int **fds, int *n_fds, weft__segment_peer *peer)
 {
-    int need = from->has_pidfd ? 2 : 1;
+    int need = from->has_pidfd ? 3 : 2;
     if (*n_fds < need) return false;
     peer->pid = from->pid;
     peer->bell_fd = (*fds)[0];
-    if (from->has_pidfd) peer->pid_fd = (*fds)[1];
+    peer->tie_fd = (*fds)[1];
+    if (from->has_pidfd) peer->pid_fd = (*fds)[2];
     *fds += need;
     *n_fds -= need;
     return true;
@@ -145,8 +155,7 @@ void weft__same_process(weft__segment_peer *peer, const uint8_t peer_cookie[WEFT
                         const weft__segment_peer *own, const uint8_t own_cookie[WEFT__COOKIE_BYTES])
 {
     peer->same_process = peer->pid == own->pid && memcmp(peer_cookie, own_cookie, WEFT__COOKIE_BYTES) == 0;
-    if (peer->same_process && peer->pid_fd >= 0) {
-        close(peer->pid_fd);
-        peer->pid_fd = -1;
-    }
+    if (!peer->same_process || peer == own) return;
+    weft__close_fds((int[]){peer->pid_fd, peer->tie_fd}, 2);
+    peer->pid_fd = peer->tie_fd = -1;
 }

@@ -10,8 +10,9 @@
 #include <sys/un.h>
 
 #define WEFT__COOKIE_BYTES 16
-#define WEFT__BATCH_HELLOS 100 /* ranks per message: two descriptors each, and 253 is what one may carry */
-#define WEFT__BATCH_FDS    (2 * WEFT__BATCH_HELLOS + 1)
+#define WEFT__HELLO_FDS    3  /* descriptors of a rank at most */
+#define WEFT__BATCH_HELLOS 84 /* ranks per message: 253 descriptors are what one may carry */
+#define WEFT__BATCH_FDS    (WEFT__HELLO_FDS * WEFT__BATCH_HELLOS + 1)
 #define WEFT__REASON_BYTES 400
 #define WEFT__RETRY_MS     5
 
@@ -70,10 +71,12 @@ bool weft__same_user(int fd, unsigned *uid);
 
 void weft__fd_hello_make(const weft__segment_peer *peer, const uint8_t cookie[WEFT__COOKIE_BYTES],
                          weft__fd_hello *out);
+/* The descriptors that go with it, in their order; how many. */
+int weft__fd_hello_fds(const weft__segment_peer *peer, int fds[WEFT__HELLO_FDS]);
 /* Takes the descriptors of one rank off the list that came with its hello.  False: there are too few. */
 bool weft__fd_hello_take(const weft__fd_hello *from, int **fds, int *n_fds, weft__segment_peer *peer);
-/* Decides peer->same_process.  A thread of this process does not die alone: its pidfd tells nothing and is
- * closed. */
+/* Decides peer->same_process.  A thread of this process does not die alone: its pidfd and its pipe tell
+ * nothing and are closed. */
 void weft__same_process(weft__segment_peer *peer, const uint8_t peer_cookie[WEFT__COOKIE_BYTES],
                         const weft__segment_peer *own, const uint8_t own_cookie[WEFT__COOKIE_BYTES]);
 

@@ -288,8 +288,10 @@ static weft__segment *allocate(const weft__segment_config *config)
     segment->size = config->size;
     segment->memfd = -1;
     for (int i = 0; i < config->size; i++)
-        segment->peers[i] =
-            (weft__segment_peer){.world_rank = config->world_ranks[i], .bell_fd = -1, .pid_fd = -1};
+        segment->peers[i] = (weft__segment_peer){.world_rank = config->world_ranks[i],
+                                                 .bell_fd = -1,
+                                                 .pid_fd = -1,
+                                                 .tie_fd = -1};
     return segment;
 }
 
@@ -299,6 +301,7 @@ static void own_descriptors(const weft__segment *segment)
     for (int i = 0; i < segment->size; i++) {
         weft__descriptor_own(segment->peers[i].bell_fd);
         weft__descriptor_own(segment->peers[i].pid_fd);
+        weft__descriptor_own(segment->peers[i].tie_fd);
     }
 }
 
@@ -345,6 +348,7 @@ void weft__segment_free(weft__segment *segment)
     for (int i = 0; i < segment->size; i++) {
         let_go_of(segment->peers[i].bell_fd);
         let_go_of(segment->peers[i].pid_fd);
+        let_go_of(segment->peers[i].tie_fd);
     }
     if (segment->base) weft__segment_unmap(segment->base);
     let_go_of(segment->memfd);

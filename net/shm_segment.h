@@ -2,7 +2,7 @@
  *
  * One memfd segment per host, made by its lowest rank, handed to the others over an abstract Unix socket
  * (fd_exchange.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each
- * rank's doorbell (eventfd) and pidfd.  Layout, for n local ranks: a control page per rank, with a board on
+ * rank's doorbell (eventfd), pidfd, and the end of a pipe that tells of an exec.  Layout, for n local ranks: a control page per rank, with a board on
  * which it shows the others what it likes; n inbound rings per rank (ring.c); an arena per rank of equal blocks, for whoever opened the segment: what lies in them is
  * not known here; and, not mapped with these, a range of addresses in the segment per rank for memory that
  * the program asks for (region.c).  Pages are reserved with fallocate before use: a shortage is an error here
@@ -37,6 +37,8 @@ typedef struct weft__segment_peer {
     int world_rank;
     int bell_fd; /* eventfd; of the own rank too */
     int pid_fd;  /* pidfd, made by the peer for itself; -1: same process, or a kernel without pidfds */
+    int tie_fd; /* of a pipe, whose writing end the peer holds till it ends, leaves or is another program, the reading
+                    end; of the own rank the writing end; -1: same process */
     bool same_process;
     int32_t pid;
     weft__control_line *control;

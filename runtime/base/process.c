@@ -98,6 +98,14 @@ bool weft__process_is_another(const weft__process_id *process)
            (found.stack && process->stack && found.stack != process->stack);
 }
 
+bool weft__process_is_same(const weft__process_id *process)
+{
+    weft__process_id found;
+    if (!weft__process_is_seen(process)) return false;
+    found = look_at(process->pid);
+    return found.started == process->started && found.stack && found.stack == process->stack;
+}
+
 int weft__process_open(const weft__process_id *process)
 {
     int fd = weft__process_is_seen(process) ? (int)syscall(SYS_pidfd_open, process->pid, 0) : -1;

@@ -24,6 +24,8 @@ bool weft__process_is_seen(const weft__process_id *process);
 bool weft__process_has_ended(const weft__process_id *process);
 /* It is another program by exec, or another process has its number.  One that is gone is not told of. */
 bool weft__process_is_another(const weft__process_id *process);
+/* It is the program that it was, which is certain. */
+bool weft__process_is_same(const weft__process_id *process);
 /* A pidfd of it, which can be read once all of it has ended; -1: it has, or there is none. */
 int weft__process_open(const weft__process_id *process);
 #endif

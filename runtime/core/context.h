@@ -76,7 +76,10 @@ typedef struct weft__peer {
     uint32_t sent_together; /* engine: and of the last one of its own that has come whole */
     weft__polled death;     /* its pidfd */
     bool death_is_own;      /* opened by peer.c, and not the segment's */
-    bool is_another;        /* has become another program, which this rank alone has found */
+    weft__polled tie;       /* the end of a pipe whose other end it holds: shm_segment.h; -1: not watched */
+    int64_t look_ns;        /* its pipe has ended: whether it is another program is asked for then; 0: not */
+    int64_t look_until_ns;
+    bool is_another; /* has become another program */
     weft__process_id process;
     weft_context *ctx;
     int rank;
@@ -232,11 +235,9 @@ struct weft_context {
     weft__early_messages early; /* engine */
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__nt_copy nt_copy;                    /* engine: into this rank's slots */
-    int64_t deaths_at_ns;        /* engine: the local ranks' processes are checked again, not before */
-    _Atomic int64_t execs_at_ns; /* and whether they are other programs, then; 0: nobody has asked for it */
-    int execs_from;              /* watchdog: how many behind this rank was the last one */
-    bool cut_short;              /* engine: rounds could have gone on, but this call was long enough */
-    weft__list groups;           /* under groups_lock; the newest first */
+    int64_t deaths_at_ns; /* engine: the local ranks' processes are checked again, not before */
+    bool cut_short;       /* engine: rounds could have gone on, but this call was long enough */
+    weft__list groups;    /* under groups_lock; the newest first */
     weft__list groups_by_id[WEFT__GROUP_LISTS]; /* under groups_lock: those that have one, by its hash */
     weft__list batches;                         /* under groups_lock: begun, not ended */
     weft__list meshes;                          /* under groups_lock */

@@ -26,6 +26,8 @@
 #define GOODBYE_GRACE_NS (100 * WEFT__MS)  /* for the word of a rank whose connection ended unused */
 #define HEARSAY_NS       (1000 * WEFT__MS) /* for that of a rank which is said to have left */
 #define RECHECK_EVERY_NS (100 * WEFT__MS)
+#define LOOK_EVERY_NS    (4 * WEFT__MS)    /* who has called exec has a stack soon */
+#define LOOK_NS          (2000 * WEFT__MS) /* and who has none by then ends: its pidfd tells */
 
 void weft__peer_name(const weft_context *ctx, int rank, char *text, size_t bytes)
 {
@@ -97,17 +99,22 @@ static bool tell_along_tree(weft_context *ctx, weft__notice *notice)
     return along;
 }
 
-/* On the dead rank's own host all see its process end; but not that it has become another program. */
+bool weft__peer_sees_end(const weft_context *ctx, int rank, int dead)
+{
+    const weft__peer *m = &ctx->peers[dead];
+    return m->local >= 0 && ctx->peers[rank].local >= 0 &&
+           (!m->is_another || ctx->peers[rank].process.space == m->process.space);
+}
+
 static void tell_death(weft_context *ctx, int rank)
 {
     const weft__peer *m = &ctx->peers[rank];
     weft__notice notice = end_of(ctx, rank);
-    bool local = m->local >= 0 && !m->is_another;
     if (tell_along_tree(ctx, &notice)) return;
     for (int i = 0; i < ctx->world_size; i++) {
         /* Its host hears nothing from here; or it is not this rank's own goodbye. */
         notice.knows = (m->heard_by_another && m->heard_by == i) || notice.number == WEFT__LEFT ? 1 : 0;
-        if (i != ctx->rank && !weft__is_gone(&ctx->peers[i]) && !(local && ctx->peers[i].local >= 0))
+        if (i != ctx->rank && !weft__is_gone(&ctx->peers[i]) && !weft__peer_sees_end(ctx, i, rank))
             weft__alarm_tell(ctx, i, &notice);
     }
 }
@@ -116,8 +123,8 @@ static void tell_death(weft_context *ctx, int rank)
  * alive here tells the other hosts.  The end of a connection is seen by this rank alone: it tells all. */
 static bool has_to_tell(const weft_context *ctx, int rank)
 {
-    for (int i = 0; ctx->peers[rank].local >= 0 && !ctx->peers[rank].is_another && i < ctx->rank; i++)
-        if (ctx->peers[i].local >= 0 && !weft__is_gone(&ctx->peers[i])) return false;
+    for (int i = 0; ctx->peers[rank].local >= 0 && i < ctx->rank; i++)
+        if (weft__peer_sees_end(ctx, i, rank) && !weft__is_gone(&ctx->peers[i])) return false;
     return true;
 }
 
@@ -244,6 +251,15 @@ static void let_go_of_death(weft_context *ctx, weft__peer *m)
 
 /* A goodbye may be the last that it wrote, and not be read yet; and whoever has taken this rank's goodbye leaves without
  * one for it.  Where the kernel does not tell of signals, who is killed after that counts as one that has left. */
+static void end_of_process(weft_context *ctx, weft__peer *m, bool killed, const char *why)
+{
+    weft__p2p_ended(ctx->p2p, m->rank);
+    if (!killed && atomic_load(&m->gone) == WEFT__LIVES && weft__p2p_took_bye(ctx->p2p, m->rank))
+        weft__peer_gone(ctx, m->rank, WEFT__LEFT, false, "has left");
+    else
+        weft__peer_gone(ctx, m->rank, WEFT__DIED, false, why);
+}
+
 static void on_death(weft__polled *w, uint32_t events)
 {
     weft__peer *m = WEFT__OWNER(w, weft__peer, death);
@@ -251,11 +267,7 @@ static void on_death(weft__polled *w, uint32_t events)
     bool killed = weft__peer_death_text(w->fd, why, sizeof why);
     (void)events;
     let_go_of_death(m->ctx, m);
-    weft__p2p_ended(m->ctx->p2p, m->rank);
-    if (!killed && atomic_load(&m->gone) == WEFT__LIVES && weft__p2p_took_bye(m->ctx->p2p, m->rank))
-        weft__peer_gone(m->ctx, m->rank, WEFT__LEFT, false, "has left");
-    else
-        weft__peer_gone(m->ctx, m->rank, WEFT__DIED, false, why);
+    end_of_process(m->ctx, m, killed, why);
 }
 
 weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool own)
@@ -265,6 +277,50 @@ weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool
     m->death.ready = on_death;
     m->death_is_own = own;
     return weft__poller_add(&ctx->poller, &m->death, EPOLLIN);
+}
+
+/* ---- exec ----
+ * Its pipe ends as its process does, of which the pidfd tells; as it leaves the job; and as it becomes another program, which
+ * has no stack yet in the moment in which the kernel closes what it had open. */
+
+static void look_no_more(weft_context *ctx, weft__peer *m)
+{
+    if (m->tie.fd >= 0) weft__poller_remove(&ctx->poller, &m->tie);
+    m->tie.fd = -1;
+    m->look_ns = 0;
+}
+
+static void look_for_exec(weft_context *ctx, weft__peer *m, int64_t now_ns)
+{
+    m->look_ns = 0;
+    if (weft__has_left(m) || atomic_load(&m->gone) == WEFT__DIED || now_ns > m->look_until_ns ||
+        !weft__process_is_seen(&m->process) || weft__process_is_same(&m->process))
+        return;
+    if (!weft__process_is_another(&m->process)) {
+        m->look_ns = now_ns + LOOK_EVERY_NS;
+        weft__alarm_check(ctx, m->look_ns);
+        return;
+    }
+    m->is_another = true;
+    end_of_process(ctx, m, false, "is another program");
+}
+
+static void on_tie(weft__polled *w, uint32_t events)
+{
+    weft__peer *m = WEFT__OWNER(w, weft__peer, tie);
+    int64_t now = weft__now_ns();
+    (void)events;
+    look_no_more(m->ctx, m);
+    m->look_until_ns = now + LOOK_NS;
+    look_for_exec(m->ctx, m, now);
+}
+
+weft_status weft__peer_watch_exec(weft_context *ctx, int rank, int tie_fd)
+{
+    weft__peer *m = &ctx->peers[rank];
+    m->tie.fd = tie_fd;
+    m->tie.ready = on_tie;
+    return weft__poller_add(&ctx->poller, &m->tie, EPOLLIN);
 }
 
 static bool has_ended(const weft__peer *m)
@@ -296,6 +352,7 @@ void weft__peers_close(weft_context *ctx)
 {
     for (int i = 0; ctx->peers && i < ctx->world_size; i++) {
         if (is_watched(&ctx->peers[i]) || ctx->peers[i].death_is_own) let_go_of_death(ctx, &ctx->peers[i]);
+        look_no_more(ctx, &ctx->peers[i]);
         free(ctx->peers[i].accusers);
         ctx->peers[i].accusers = NULL;
     }
@@ -331,6 +388,7 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__peer_fate(ctx, rank, text, sizeof text);
     gone_to(m, how);
+    if (how != WEFT__PRESUMED_DEAD) look_no_more(ctx, m);
     record_gone(ctx, rank, how);
     weft__p2p_drop(ctx->p2p, rank); /* first: what had arrived before the end may still complete something */
     if (how != WEFT__LEFT) {
@@ -504,6 +562,8 @@ int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
         weft__peer *m = &ctx->peers[i];
         if (weft__by_agreement(ctx) && may_become_another(m) && ctx->deaths_at_ns < next)
             next = ctx->deaths_at_ns;
+        if (m->look_ns && now_ns >= m->look_ns) look_for_exec(ctx, m, now_ns);
+        if (m->look_ns && m->look_ns < next) next = m->look_ns;
         if (!m->suspect_ns || weft__is_gone(m)) continue;
         if (now_ns >= m->suspect_ns)
             weft__peer_gone(ctx, i,

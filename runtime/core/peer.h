@@ -17,6 +17,11 @@ bool weft__peer_unreachable(weft_context *ctx, int rank, bool told, const char *
 void weft__peer_told_unreachable(weft_context *ctx, int from, const weft__notice *notice);
 /* Its end is seen by this pidfd from now on.  own: which is closed with the context. */
 weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool own);
+/* Likewise its exec, by the end of its pipe (net/shm_segment.h). */
+weft_status weft__peer_watch_exec(weft_context *ctx, int rank, int tie_fd);
+/* The end of `dead` is seen by that rank itself, without being told: it is of the same host, and where the dead one is
+ * another program, it sees its process by its number. */
+bool weft__peer_sees_end(const weft_context *ctx, int rank, int dead);
 /* A rank of this host that shares no memory with this one, and is thought to be dead: has its process ended?  If not, its end is
  * seen from now on. */
 bool weft__peer_process_has_ended(weft_context *ctx, int rank);

@@ -15,7 +15,6 @@
 #include "affinity.h"
 #include "alarm.h"
 #include "engine.h"
-#include "exec_watch.h"
 #include "executor.h"
 #include "linger.h"
 #include "log.h"
@@ -257,7 +256,6 @@ static void progress_rest(sleeper *s, weft__resting *resting)
     int64_t now = weft__now_ns();
     weft__rest_next next = weft__resting_next(resting, &ctx->pacing, &sight, now);
     weft__recording_tend(ctx);
-    if (weft__inflight(ctx) > 0) weft__exec_watch_await(ctx, now);
     if (s->dozes && next.pace == WEFT__PACE_NAP && !sight.device_pending)
         next.pace = WEFT__PACE_SLEEP; /* it was awake for a look only; whoever has work for it rings */
     if (next.pace == WEFT__PACE_NAP)

@@ -7,7 +7,6 @@
 #include "affinity.h"
 #include "batch.h"
 #include "engine.h"
-#include "exec_watch.h"
 #include "executor.h"
 #include "group.h"
 #include "group_break.h"
@@ -252,7 +251,6 @@ static void begin_sleep(weft_context *ctx, int64_t now_ns)
 {
     record_sleepers(ctx, atomic_fetch_add_explicit(&ctx->settling_sleepers, 1, memory_order_seq_cst), 1);
     weft__record_life(&ctx->record, WEFT__LIFE_WAITING, (uint64_t)now_ns);
-    weft__exec_watch_await(ctx, now_ns);
 }
 
 static void end_sleep(weft_context *ctx)

@@ -146,15 +146,13 @@ static bool is_mate(const weft__telling *t, int member)
            peer_of(t, member)->host_lead == ctx->peers[ctx->rank].host_lead;
 }
 
-/* Whether it is told of here at all: ranks of the host of one that has died see it by themselves, but not that it has become
- * another program; nor do they see anything of one that is only presumed dead. */
+/* Whether it is told of here at all: ranks of the host of one that has died see it by themselves; but nothing of one
+ * that is only presumed dead. */
 static bool wants_word(const weft__telling *t, int member)
 {
-    const weft__peer *dead;
     if (weft__is_gone(peer_of(t, member))) return false;
     if (t->group || t->hosts->notice.number != WEFT__DIED) return true;
-    dead = &t->ctx->peers[t->hosts->notice.subject];
-    return dead->local < 0 || dead->is_another || peer_of(t, member)->local < 0;
+    return !weft__peer_sees_end(t->ctx, rank_of(t, member), t->hosts->notice.subject);
 }
 
 /* A break goes over the data plane on this host, which needs no connection there and is driven whatever the other does. */

@@ -11,7 +11,6 @@
 #include "deaths.h"
 #include "dumping.h"
 #include "engine.h"
-#include "exec_asking.h"
 #include "heartbeat.h"
 #include "log.h"
 #include "peer.h"
@@ -139,7 +138,7 @@ static bool stand_in(weft_context *ctx)
 
 static int64_t watchdog_attend(weft_context *ctx)
 {
-    int64_t now = weft__now_ns(), next, again, dumped, heard, execs;
+    int64_t now = weft__now_ns(), next, again, dumped, heard;
     bool often;
     weft__record_life(&ctx->record, WEFT__LIFE_PASSES, ++ctx->watched_passes);
     weft__record_life(&ctx->record, WEFT__LIFE_WATCHED, (uint64_t)now);
@@ -150,11 +149,9 @@ static int64_t watchdog_attend(weft_context *ctx)
     if (now >= atomic_load(&ctx->check_ns)) weft__deadlines_check(ctx);
     heard = weft__heartbeat_attend(ctx, now);
     dumped = weft__dumping_attend(ctx);
-    execs = weft__exec_asking_attend(ctx, now);
     next = atomic_load(&ctx->check_ns);
     if (heard < next) next = heard;
     if (dumped < next) next = dumped;
-    if (execs < next) next = execs;
     often = ticks(ctx, now);
     if (!often && !atomic_load(&ctx->device_left) && !lingers_in_calls(ctx)) return next;
     again = now + (!often ? LEFT_NS : atomic_load(&ctx->device_pending) ? BLOCKED_NS : CALLING_NS);

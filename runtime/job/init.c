@@ -51,9 +51,9 @@
 
 /* Descriptors of a rank, once it has met the others: its sockets, bells, timers and sets; for each other rank
  * those by which it is reached, and as many again when ranks fail and the watchdogs talk. */
-#define OWN_DESCRIPTORS       22
-#define PEER_DESCRIPTORS      3
-#define PEER_DESCRIPTORS_MOST 6
+#define OWN_DESCRIPTORS       23
+#define PEER_DESCRIPTORS      4
+#define PEER_DESCRIPTORS_MOST 7
 #define FD_EXCHANGE_NS        (30000 * WEFT__MS) /* most that ranks of one host wait for descriptors */
 
 typedef struct card {
@@ -174,7 +174,7 @@ static weft_status exchange_cards(joining *j)
         m->local = -1;
         m->ctx = ctx;
         m->rank = (int)i;
-        m->death.fd = -1;
+        m->death.fd = m->tie.fd = -1;
         memcpy(endpoints + i * WEFT__ENDPOINT_BYTES, j->cards[i].endpoint, WEFT__ENDPOINT_BYTES);
     }
     if (status == WEFT_OK) status = check_quorums(j);
@@ -395,10 +395,11 @@ static weft_status watch_deaths(joining *j)
 {
     weft_context *ctx = j->ctx;
     for (int i = 0; ctx->segment && i < j->local_size; i++) {
-        int pid_fd = ctx->segment->peers[i].pid_fd;
-        weft_status status;
-        if (i == j->local_rank || pid_fd < 0) continue;
-        status = weft__peer_watch_death(ctx, j->locals[i], pid_fd, false);
+        const weft__segment_peer *peer = &ctx->segment->peers[i];
+        weft_status status = WEFT_OK;
+        if (i == j->local_rank || peer->same_process) continue;
+        if (peer->pid_fd >= 0) status = weft__peer_watch_death(ctx, j->locals[i], peer->pid_fd, false);
+        if (status == WEFT_OK) status = weft__peer_watch_exec(ctx, j->locals[i], peer->tie_fd);
         if (status != WEFT_OK) return status;
     }
     return WEFT_OK;

@@ -1,9 +1,13 @@
 /* test_death.c - kill -9 of one of four: what needs it ends soon and names it, the rest goes on. */
 #include "job.h"
 
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { RANKS = 4, VICTIM = 3, ALIVE = 3, KILLED_AT = 0 };
@@ -267,7 +271,7 @@ static void heard_of(job_rank *me)
 
 /* ---- exec ---- */
 
-/* The victim is another program from then on, in the same process, which goes on; over shared memory no descriptor tells. */
+/* The victim is another program from then on, in the same process, which goes on. */
 static void become_another(job_rank *me, int others)
 {
     job_await(me, 0, others);
@@ -311,6 +315,57 @@ static void executes_to_one(job_rank *me)
     if (me->rank == 0) job_kill(me, VICTIM);
 }
 
+/* Nobody waits for anything, and a child that the victim has left behind lives on. */
+static void executes_unasked(job_rank *me)
+{
+    int dead[RANKS] = {-1, -1, -1, -1};
+    if (me->rank == VICTIM) {
+        job_await(me, 0, ALIVE);
+        if (!fork()) {
+            setpgid(0, 0); /* nobody may be there who waits for it in the end */
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            pause();
+            _exit(1);
+        }
+        become_another(me, ALIVE);
+    }
+    job_sum_works(job_group(me, ALIVE, "untouched", 0));
+    job_mark(me, 0);
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_LATE_MS));
+    const int64_t seen_ns = job_now_ns();
+    CHECK_PERIOD(job_results(me, VICTIM)[KILLED_AT], seen_ns, 0, JOB_LATE_MS);
+    CHECK_INT(weft_group_dead(me->world, dead, RANKS), 1);
+    CHECK_INT(dead[0], VICTIM);
+    CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(me->world, NULL, NULL));
+    check_names_the_dead(me, weft_last_error());
+    job_mark(me, 1);
+    job_await(me, 1, ALIVE);
+    if (me->rank == 0) job_kill(me, VICTIM);
+}
+
+/* Whose children become other programs is the program that it was: after fork, and as posix_spawn does it, which shares the
+ * parent's memory till then. */
+static void executes_in_children(job_rank *me)
+{
+    char name[] = "sleep",
+         seconds[] = "0.05", *const words[] = {name, seconds, NULL}, *const no_words[] = {NULL};
+    pid_t children[2];
+    job_sum_works(me->world);
+    if (me->rank == VICTIM) {
+        if (!(children[0] = fork())) _exit(execv("/bin/sleep", words));
+        CHECK_INT(posix_spawn(&children[1], "/bin/sleep", NULL, NULL, words, no_words), 0);
+        for (int i = 0; i < 2; i++) {
+            int how = -1;
+            CHECK_INT(waitpid(children[i], &how, 0), children[i]);
+            CHECK_INT(how, 0);
+        }
+    }
+    job_sum_works(me->world);
+    job_sleep_ms(50);
+    CHECK_OK(weft_group_status(me->world));
+    CHECK_INT(weft_group_dead(me->world, NULL, 0), 0);
+}
+
 /* The first of two ranks, and the other one waits for it. */
 static void first_executes(job_rank *me)
 {
@@ -347,6 +402,9 @@ int main(int argc, char **argv)
         DEATH("heard of from another", heard_of),
         EXEC("a rank that becomes another program", executes),
         EXEC("one that only one rank waits for", executes_to_one),
+        EXEC("one that nobody waits for, with a child that lives on", executes_unasked),
+        JOB_TEST("no other program, but its children are", .ranks = RANKS, .body = executes_in_children,
+                 .processes = true),
         JOB_TEST("the first of two", .ranks = 2, .body = first_executes, .killed = 1U, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);

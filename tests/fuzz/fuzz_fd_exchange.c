@@ -59,7 +59,7 @@ static void check_peers(const weft__segment_peer *peers, int memfd, bool good)
 {
     if (good && memfd < 0) abort();
     for (int i = 0; i < RANKS; i++)
-        if (i != ME && good && (peers[i].bell_fd < 0 || peers[i].pid == 0)) abort();
+        if (i != ME && good && (peers[i].bell_fd < 0 || peers[i].tie_fd < 0 || peers[i].pid == 0)) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     weft_status status;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends)) abort();
     for (int i = 0; i < RANKS; i++)
-        peers[i] = (weft__segment_peer){.world_rank = i, .bell_fd = -1, .pid_fd = -1};
+        peers[i] = (weft__segment_peer){.world_rank = i, .bell_fd = -1, .pid_fd = -1, .tie_fd = -1};
     peers[ME].pid = 77;
     for (int i = 0; in.left && i < PARCELS_MOST; i++) send_parcel(&in, ends[0]);
     shutdown(ends[0], SHUT_WR);
@@ -83,7 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     check_peers(peers, memfd, status == WEFT_OK);
     fuzz_reached += status == WEFT_OK;
     weft__close_fds(&memfd, 1);
-    for (int i = 0; i < RANKS; i++) weft__close_fds((int[]){peers[i].bell_fd, peers[i].pid_fd}, 2);
+    for (int i = 0; i < RANKS; i++)
+        weft__close_fds((int[]){peers[i].bell_fd, peers[i].pid_fd, peers[i].tie_fd}, 3);
     weft__close_fds(ends, 2);
     if (open_descriptors() != before) abort();
     return 0;

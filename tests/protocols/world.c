@@ -68,7 +68,7 @@ static void set_peers(weft_context *ctx)
                                      .host_lead = world.one_host ? 0 : i,
                                      .ctx = ctx,
                                      .rank = i};
-        ctx->peers[i].death.fd = -1;
+        ctx->peers[i].death.fd = ctx->peers[i].tie.fd = -1;
         if (i != ctx->rank) weft__p2p_route(ctx->p2p, i, t);
     }
 }

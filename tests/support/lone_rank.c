@@ -98,7 +98,7 @@ static void set_peers(weft_context *ctx)
     for (int i = 0; i < LONE_WORLD; i++) {
         int local = i == LONE_ME ? 1 : i == LONE_NEAR ? 0 : -1;
         ctx->peers[i] = (weft__peer){.host = "host", .pid = i, .local = local, .ctx = ctx, .rank = i};
-        ctx->peers[i].death.fd = -1;
+        ctx->peers[i].death.fd = ctx->peers[i].tie.fd = -1;
         if (i != LONE_ME) weft__p2p_route(ctx->p2p, i, &nowhere);
     }
 }

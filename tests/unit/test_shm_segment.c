@@ -264,7 +264,7 @@ static void test_left_while_joining(void **state)
     assert_int_equal(weft__fd_message_send(fd, &hello, sizeof hello, NULL, 0, config.deadline_ns), WEFT_OK);
     assert_int_equal(weft__fd_message_receive(fd, &in, config.deadline_ns), WEFT_OK);
     weft__proof_make(config.keys, &hello, &answer, &shown.proof);
-    assert_int_equal(weft__fd_message_send(fd, &shown, sizeof shown, (int[]){2}, 1, config.deadline_ns),
+    assert_int_equal(weft__fd_message_send(fd, &shown, sizeof shown, (int[]){2, 2}, 2, config.deadline_ns),
                      WEFT_OK);
     assert_int_equal(pthread_create(&thread, NULL, cut_short, &fd), 0);
     pthread_join(leader.thread, NULL);
@@ -335,6 +335,8 @@ static void child(int rank, int size, int joined_fd)
     }
     dead.fd = segment->peers[size - 1].pid_fd;
     if (poll(&dead, 1, JOB_WAIT_MS) != 1) _exit(4);
+    dead.fd = segment->peers[size - 1].tie_fd;
+    if (poll(&dead, 1, JOB_WAIT_MS) != 1 || !(dead.revents & POLLHUP)) _exit(6);
     weft__segment_free(segment);
     _exit(0);
 }
