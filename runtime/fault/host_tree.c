@@ -1,13 +1,22 @@
 /* host_tree.c - see host_tree.h. */
 #include "host_tree.h"
 
-/* world: the ranks of its members; NULL: they are all. */
-static weft__seats *tree_of(const weft_context *ctx, const int *world, int size)
+bool weft__host_tree_of(const weft_context *ctx, const int *world, int size, weft__seats **tree)
 {
     weft__seats *hosts = weft__seats_new(size, ctx->world_size);
-    if (!hosts) return NULL; /* the deadline speaks, and names those that have not answered */
+    *tree = NULL;
+    if (!hosts) return false;
     for (int i = 0; i < size; i++) hosts->host[i] = ctx->peers[world ? world[i] : i].host_lead;
-    return weft__seats_deal(hosts, size);
+    *tree = weft__seats_deal(hosts, size);
+    return true;
+}
+
+/* Without memory for it the deadline speaks, and names those that have not answered. */
+static weft__seats *tree_of(const weft_context *ctx, const int *world, int size)
+{
+    weft__seats *tree;
+    (void)weft__host_tree_of(ctx, world, size, &tree);
+    return tree;
 }
 
 bool weft__host_tree_made(weft_group *group)

@@ -5,6 +5,7 @@
 #include "protocol.h"
 #include "rank_set.h"
 #include "reserve.h"
+#include "spreading.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,14 +75,15 @@ static attempt *open_attempt(weft_context *ctx, const weft__create_message *m)
 static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int culprit, const char *text)
 {
     const weft__create_key key = a->key;
+    weft__create_message *m;
     if (a->failed != WEFT_OK) return;
     a->failed = status;
     a->culprit = culprit;
     snprintf(a->text, sizeof a->text, "%s", text);
     WEFT__ASSERT(weft__is_failure(status) && a->present <= (int)key.size, status, a->present);
-    for (int rank = weft__set_next(a->joined, 0, ctx->world_size); rank >= 0;
-         rank = weft__set_next(a->joined, rank + 1, ctx->world_size))
-        weft__create_send_failure(ctx, rank, WEFT__MESSAGE_CREATE_FAILED, &key, status, culprit, a->text);
+    m = weft__create_failure(&key, status, culprit, a->text);
+    if (m) weft__spread(ctx, WEFT__MESSAGE_CREATE_FAILED, m, sizeof *m + m->length, a->joined);
+    weft__reserve_give(m);
     /* Only now: who joins in the middle of that, as telling one finds others gone, must not be the last one to be told. */
     a->told += a->present;
     if (a->told == (int)key.size) attempt_free(a);
@@ -99,9 +101,7 @@ static void complete_attempt(weft_context *ctx, attempt *a)
     weft__list_remove(&a->link); /* telling a member may find it gone: that must not end this attempt again */
     m->id = weft__group_ids(ctx, 1);
     m->params = a->params;
-    for (int rank = weft__set_next(a->members, 0, ctx->world_size); rank >= 0;
-         rank = weft__set_next(a->members, rank + 1, ctx->world_size))
-        weft__create_send(ctx, rank, WEFT__MESSAGE_CREATE_READY, m);
+    weft__spread(ctx, WEFT__MESSAGE_CREATE_READY, m, sizeof *m, a->members);
     weft__reserve_give(m);
     attempt_free(a);
 }
@@ -235,6 +235,10 @@ void weft__attempt_expired(weft_context *ctx, int peer, const weft__create_messa
 {
     char text[WEFT__GROUP_CREATE_TEXT];
     attempt *a = find_attempt(ctx, &m->key);
+    if (!a && m->culprit >=
+                  0) /* it is over, and that member, which others were to tell so, may not have heard it */
+        weft__create_send_failure(ctx, peer, WEFT__MESSAGE_CREATE_FAILED, &m->key, (weft_status)m->status,
+                                  m->culprit, (const char *)m->rest);
     if (!a || a->failed != WEFT_OK || !weft__set_has(a->joined, peer)) return;
     snprintf(text, sizeof text, "%s", (const char *)m->rest);
     if (m->culprit < 0) name_missing(ctx, a, text, sizeof text);

@@ -29,15 +29,23 @@ weft_status weft__create_send(weft_context *ctx, int to, int type, const weft__c
     return weft__p2p_control(ctx->p2p, to, type, m, sizeof *m + m->length);
 }
 
-void weft__create_send_failure(weft_context *ctx, int to, int type, const weft__create_key *key,
-                               weft_status status, int culprit, const char *text)
+weft__create_message *weft__create_failure(const weft__create_key *key, weft_status status, int culprit,
+                                           const char *text)
 {
     const size_t length = strnlen(text, WEFT__GROUP_CREATE_TEXT - 1);
     weft__create_message *m = weft__create_message_new(key, length + 1);
-    if (!m) return; /* its deadline will speak */
+    if (!m) return NULL;
     m->status = status;
     m->culprit = culprit;
     memcpy(m->rest, text, length);
+    return m;
+}
+
+void weft__create_send_failure(weft_context *ctx, int to, int type, const weft__create_key *key,
+                               weft_status status, int culprit, const char *text)
+{
+    weft__create_message *m = weft__create_failure(key, status, culprit, text);
+    if (!m) return;
     weft__create_send(ctx, to, type, m);
     weft__reserve_give(m);
 }

@@ -27,7 +27,9 @@ bool weft__create_same(const weft__create_key *a, const weft__create_key *b);
  * weft__reserve_give. */
 weft__create_message *weft__create_message_new(const weft__create_key *key, size_t length);
 weft_status weft__create_send(weft_context *ctx, int to, int type, const weft__create_message *m);
-/* That an attempt has failed, or is to. */
+/* That an attempt has failed, or is to.  NULL: no memory, and deadlines will speak. */
+weft__create_message *weft__create_failure(const weft__create_key *key, weft_status status, int culprit,
+                                           const char *text);
 void weft__create_send_failure(weft_context *ctx, int to, int type, const weft__create_key *key,
                                weft_status status, int culprit, const char *text);
 /* A copy of what that rank has sent, if all of it can be used; else it is refused, and NULL. */

@@ -1,6 +1,7 @@
 /* group_create.c - new_group: members only, over the parent's connections.
  *
- * Every member tells the lowest one ("lead") that it joins, which tells all what becomes of it (create_attempt.h).  Attempts
+ * Every member tells the lowest one ("lead") that it joins, which tells all what becomes of it (create_attempt.h), many of them
+ * by way of others (spreading.h).  Attempts
  * pair by (parent, ranks, label) and by how often each member has asked for those; members and label go as a hash.
  *
  * Failing: a member whose time is up tells the lead, who ends the attempt for all that have joined, and late ones learn of it
@@ -12,6 +13,7 @@
 #include "protocol.h"
 #include "rank_set.h"
 #include "reserve.h"
+#include "spreading.h"
 #include "submit.h"
 
 #include <inttypes.h>
@@ -237,7 +239,8 @@ static weft_request *waiting_for_lead(weft_context *ctx, int lead)
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->op.kind == WEFT__OP_NEW_GROUP && req->u.creation->lead == lead) return req;
+        if (req->op.kind == WEFT__OP_NEW_GROUP && req->u.creation->lead == lead && !req->u.creation->doubts)
+            return req;
     }
     return NULL;
 }
@@ -254,10 +257,27 @@ static weft_request *waiting_with(weft_context *ctx, int rank)
     return NULL;
 }
 
+/* For a word that others pass on, one of whom is that rank.  A lead that has left may have said it before. */
+static weft_request *waiting_for_others(weft_context *ctx, int rank)
+{
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        const weft_group *group = req->op.kind == WEFT__OP_NEW_GROUP ? req->u.creation->group : NULL;
+        if (group && req->u.creation->gave_up == WEFT_OK && weft__request_state(req) < WEFT__DRAINING &&
+            weft__group_member(group, rank) >= 0 &&
+            (req->u.creation->lead != rank || weft__has_left(&ctx->peers[rank])) &&
+            weft__spread_goes_by_others(ctx, group->world, group->size))
+            return req;
+    }
+    return NULL;
+}
+
 static void create_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_request *req;
     weft__attempts_end(ctx, rank, why);
+    while ((req = waiting_for_others(ctx, rank)) != NULL) weft__group_create_doubt(req, rank, why);
     while ((req = waiting_for_lead(ctx, rank)) != NULL)
         weft__group_create_fail(req, WEFT_ERR_PEER, rank, why);
     weft__attempts_forget(ctx, rank);

@@ -77,6 +77,12 @@ void weft__group_create_fail(weft_request *req, weft_status status, int culprit,
     weft__request_settlef(req, status, "%s", text);
 }
 
+static void await_verdict(weft_request *req)
+{
+    req->deadline_ns = req->ask_ns = weft__now_ns() + VERDICT_GRACE_NS; /* nobody else is asked any more */
+    weft__alarm_check(req->ctx, req->deadline_ns);
+}
+
 void weft__group_create_give_up(weft_request *req, weft_status status, const char *why)
 {
     weft__group_create *f = req->u.creation;
@@ -84,9 +90,19 @@ void weft__group_create_give_up(weft_request *req, weft_status status, const cha
     WEFT__ASSERT(weft__is_failure(status) && f->lead >= 0, status, f->lead);
     f->gave_up = status;
     snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, why);
-    req->deadline_ns = req->ask_ns = weft__now_ns() + VERDICT_GRACE_NS; /* nobody else is asked any more */
-    weft__alarm_check(req->ctx, req->deadline_ns);
+    await_verdict(req);
     f->give_up(req);
+}
+
+void weft__group_create_doubt(weft_request *req, int culprit, const char *why)
+{
+    weft__group_create *f = req->u.creation;
+    if (f->gave_up != WEFT_OK || weft__request_state(req) >= WEFT__DRAINING) return;
+    f->gave_up = WEFT_ERR_PEER;
+    f->doubts = true;
+    f->culprit = culprit;
+    snprintf(f->text, sizeof f->text, "%s", why);
+    await_verdict(req);
 }
 
 static void making_expire(weft_request *req, int64_t now_ns)
@@ -97,6 +113,13 @@ static void making_expire(weft_request *req, int64_t now_ns)
     if (f->gave_up == WEFT_OK) {
         snprintf(text, sizeof text, "%.1f s passed", (double)(now_ns - req->submitted_ns) / 1e9);
         weft__group_create_give_up(req, WEFT_ERR_TIMEOUT, text);
+        return;
+    }
+    if (f->doubts) {
+        snprintf(text, sizeof text, "%s", f->text);
+        f->give_up(req);
+        if (weft__request_state(req) < WEFT__DRAINING)
+            weft__group_create_fail(req, f->gave_up, f->culprit, text);
         return;
     }
     weft__peer_name(req->ctx, f->lead, who, sizeof who);

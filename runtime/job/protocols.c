@@ -14,6 +14,7 @@
 #include "signatures.h"
 #include "signing.h"
 #include "slot_exchange.h"
+#include "spreading.h"
 #include "straggler.h"
 
 const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
@@ -27,6 +28,7 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_BREAKS] = &weft__breaks_protocol,
     [WEFT__PROTOCOL_CREATE] = &weft__group_create_protocol,
     [WEFT__PROTOCOL_SHRINK] = &weft__shrink_protocol,
+    [WEFT__PROTOCOL_SPREADING] = &weft__spreading_protocol,
     [WEFT__PROTOCOL_STRAGGLER] = &weft__straggler_protocol,
     [WEFT__PROTOCOL_LEAVE_TOGETHER] = &weft__leave_together_protocol,
     [WEFT__PROTOCOL_STORE] = &weft__store_protocol,

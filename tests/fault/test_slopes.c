@@ -98,7 +98,9 @@ static phase phase_of_message(int type)
 {
     switch (type) {
     case WEFT__MESSAGE_CREATE_JOIN:
-    case WEFT__MESSAGE_CREATE_READY: return NEW_GROUP;
+    case WEFT__MESSAGE_CREATE_READY:
+    case WEFT__MESSAGE_SPREAD:
+    case WEFT__MESSAGE_SPREAD_TAKEN: return NEW_GROUP;
     case WEFT__MESSAGE_SHRINK_JOIN:
     case WEFT__MESSAGE_SHRINK_READY: return SHRINK;
     case WEFT__MESSAGE_BROKEN: /* once more, before a goodbye */
@@ -303,6 +305,14 @@ static void check_break(job_rank *me)
     check(me, BREAK, MESSAGES, few ? 2 : 8, 2 * me->size);
 }
 
+/* Where hosts are many the lead's word goes down a tree, and is answered; whom a busy machine keeps from that is gone past. */
+static void check_new_group(job_rank *me)
+{
+    bool few = me->size <= WEFT__TOLD_AT_ONCE;
+    check(me, NEW_GROUP, CONNECTIONS, few ? 1 : 3, few ? 2 : 2 * WEFT__FAN_OUT + 2);
+    check(me, NEW_GROUP, MESSAGES, few ? 3 : 6, few ? 2 * me->size : 3 * WEFT__FAN_OUT + 4);
+}
+
 static void in_order(job_rank *me)
 {
     weft_group *group;
@@ -320,8 +330,7 @@ static void in_order(job_rank *me)
     job_await_break(group, JOB_WAIT_MS);
     if (!leave(me, me->size)) return;
     check_join(me);
-    check(me, NEW_GROUP, CONNECTIONS, 1, 2);
-    check(me, NEW_GROUP, MESSAGES, 3, 2 * me->size);
+    check_new_group(me);
     check(me, NEW_GROUP, BYTES, 4 * me->size + 4000, 2000 * me->size);
     check_late(me);
     check_break(me);

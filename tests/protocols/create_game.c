@@ -1,4 +1,5 @@
-/* create_game.c - new_group: members ask for groups in any order, late, never, or give up; ranks die.
+/* create_game.c - new_group: members ask for groups in any order, late, never, or give up; ranks die, or are stopped for less
+ * than others wait for a lead's word.
  *
  * An attempt is one group that its members ask for once each.  What must hold: all that got OK have the same
  * group, and no other attempt's; nobody waits for ever; nobody gives up without a reason; who is named as
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ATTEMPTS_MOST = 4 };
+enum { ATTEMPTS_MOST = 4, STOPPED_MS = 250 };
 
 typedef struct attempt {
     int ranks[WIRES_RANKS_MAX], size;
@@ -80,7 +81,7 @@ static void cancel_some(void)
 {
     attempt *a = &attempts[chance_below(attempt_count)];
     int rank = world_some_rank();
-    if (!a->req[rank] || weft_is_completed(a->req[rank])) return;
+    if (world_is_away(rank) || !a->req[rank] || weft_is_completed(a->req[rank])) return;
     TRACE("rank %d cancels its group %d", rank, (int)(a - attempts));
     some_gave_up = true;
     weft_cancel(a->req[rank]);
@@ -89,15 +90,19 @@ static void cancel_some(void)
 static void run(void)
 {
     int idle = 0;
-    bool cancels = chance_one_in(8);
+    bool cancels = chance_one_in(8), stops = !world.hasty && chance_one_in(4);
     while (idle < 3 * world.ranks) {
         int rank = world_some_rank();
-        if (chance_one_in(3) && call_next(rank))
+        if (chance_one_in(3) && !world_is_away(rank) && call_next(rank))
             idle = 0;
         else
             idle += !world_step();
         if (cancels && chance_one_in(16)) cancel_some();
+        if (!stops || !chance_one_in(16)) continue;
+        stops = false;
+        world_away(world_some_rank(), STOPPED_MS * WEFT__MS);
     }
+    world_settle_for(STOPPED_MS * WEFT__MS); /* whoever was stopped goes on */
     for (int rank = 0; rank < world.ranks; rank++)
         while (world_lives(rank) && call_next(rank)) world_step();
     world_settle();
@@ -184,6 +189,7 @@ void play_create(void)
     for (int i = 0; i < world.ranks; i++) everybody[i] = i;
     for (int i = 0; i < world.ranks; i++)
         worlds[i] = world_group(i, world_group_id(0), everybody, world.ranks);
+    if (chance_one_in(2)) world_draw_tree();
     memset(next_of, 0, sizeof next_of);
     attempt_count = 1 + chance_below(ATTEMPTS_MOST);
     for (int i = 0; i < attempt_count; i++) draw_attempt(&attempts[i]);

@@ -7,7 +7,7 @@
  * tests/unit/test_relay.c.
  *
  * The bounds hold for every size alike: what a rank has to do does not grow, but that one tells all the others
- * of a group or the end, and of a break or a death up to some hosts; and before goodbyes each rank has words for the 2 log2 P
+ * of a group that shrinks or the end, and of a new group, a break or a death up to some hosts; and before goodbyes each rank has words for the 2 log2 P
  * that it has exchanged data with.  COUNTS_TABLE=1 shows what was counted. */
 #include "alarm.h"
 #include "chance.h"
@@ -268,6 +268,15 @@ static void check_late(int ranks)
     check(LATE, MESSAGES, 8, 2 * 2 * (below + 1));
 }
 
+/* Each says to the lead that it has come.  What becomes of it goes down the tree, where hosts are many, and is answered: of the root
+ * to each below it, of others to those below and once above. */
+static void check_new_group(int ranks)
+{
+    bool few = ranks <= WEFT__TOLD_AT_ONCE;
+    check(NEW_GROUP, FIRST_WORDS, few ? 1 : 2, few ? 1 : WEFT__FAN_OUT + 1);
+    check(NEW_GROUP, MESSAGES, few ? 2 : 3, few ? ranks + 1 : WEFT__FAN_OUT + 2);
+}
+
 /* In few hosts one tells all.  In more a word goes over each edge of the tree, and is answered, on connections that were made
  * as it was asked who is late: in both directions, where time is up for all at once. */
 static void check_break(phase p, int ranks, int begin)
@@ -295,14 +304,13 @@ static void in_order(int ranks)
     leave();
     finish(NEW_GROUP, BREAK);
     world_close();
-    check(NEW_GROUP, FIRST_WORDS, 1, 1);
-    check(NEW_GROUP, MESSAGES, 2, ranks + 1);
+    check_new_group(ranks);
     check_bytes(NEW_GROUP, 320);
     check_late(ranks);
     check_break(TIME_UP, ranks, 2);
     check_break(BREAK, ranks, 1);
     check(FINALIZE, FIRST_WORDS, log2_of(ranks), 2 * log2_of(ranks));
-    check(FINALIZE, MESSAGES, 4 * log2_of(ranks), 2 * ranks + log2_of(ranks));
+    check(FINALIZE, MESSAGES, 5 * log2_of(ranks), 2 * ranks + log2_of(ranks));
 }
 
 static void with_a_death(int ranks)
@@ -372,6 +380,32 @@ static void with_a_death_and_a_stop(int ranks)
     check(DEATH, MESSAGES, 6, 4 * (1 + WEFT__FAN_OUT));
 }
 
+/* Likewise where it is a new group that is told: by the first host below the root once that has joined. */
+static void with_a_group_and_a_stop(int ranks)
+{
+    begin(ranks);
+    now = NEW_GROUP;
+    for (int i = ranks - 1; i >= 0; i--)
+        assert_int_equal(weft_new_group(worlds[i], everybody, ranks, NULL, &made[i], &reqs[i]), WEFT_OK);
+    world_away(1, 10 * STOPPED_TOLD_MS * WEFT__MS);
+    world_settle_for(STOPPED_TOLD_MS * WEFT__MS);
+    for (int i = 0; i < ranks; i++)
+        if (i != 1 && weft_test(reqs[i]) != WEFT_OK)
+            fail_msg("rank %d of %d waits for its group, which is made", i, ranks);
+    world_settle_for(10 * STOPPED_TOLD_MS * WEFT__MS);
+    end(NEW_GROUP, WEFT_OK);
+    finish(NEW_GROUP, NEW_GROUP);
+    world_close();
+    check(NEW_GROUP, MESSAGES, 4, 2 * (1 + WEFT__FAN_OUT) + 1);
+}
+
+static void test_a_group_and_a_host_that_says_nothing(void **state)
+{
+    (void)state;
+    with_a_group_and_a_stop(64);
+    if (WIRES_RANKS_MAX > 64) with_a_group_and_a_stop(WIRES_RANKS_MAX);
+}
+
 static void test_few(void **state)
 {
     (void)state;
@@ -423,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_a_host_that_says_nothing),
         cmocka_unit_test(test_a_host_that_one_does_not_reach),
         cmocka_unit_test(test_a_death_and_a_host_that_says_nothing),
+        cmocka_unit_test(test_a_group_and_a_host_that_says_nothing),
         cmocka_unit_test(test_many_in_order),
         cmocka_unit_test(test_many_with_a_death),
     };
