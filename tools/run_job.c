@@ -51,6 +51,7 @@ struct job {
     enum phase phase;
     int64_t phase_ends_ms, time_up_ms;
     int culprit; /* the rank that is to blame so far, or -1 */
+    int kills;   /* how often what ranks had left behind was killed */
     int exit_code;
     struct pollfd *fds;
 };
@@ -68,24 +69,28 @@ static void signal_all(const struct job *job, int signal)
 }
 
 /* Processes whose parent ended are this process's children now.  Those that have ended are reaped, the others
- * get the signal.  Where the kernel does not list them they are only reaped, and not before CLEARING. */
-static void signal_adopted(const struct job *job, int signal)
+ * get the signal.  Where the kernel does not list them they are only reaped, and not before CLEARING.  True: some are left. */
+static bool signal_adopted(const struct job *job, int signal)
 {
     char path[64];
+    bool left = false;
     FILE *f;
     int pid;
     if (job->phase >= CLEARING)
         while (waitpid(-1, NULL, WNOHANG) > 0) continue;
     snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
     f = fopen(path, "re");
-    if (!f) return;
+    if (!f) return false;
     while (fscanf(f, "%d", &pid) == 1) {
         bool ours = pid == job->watchdog.pid;
         for (int r = 0; r < job->options->ranks && !ours; r++)
             ours = job->ranks[r].pid == pid && !job->ranks[r].gone;
-        if (!ours && waitpid(pid, NULL, WNOHANG) == 0 && signal) kill(pid, signal);
+        if (ours || waitpid(pid, NULL, WNOHANG) != 0) continue;
+        if (signal) kill(pid, signal);
+        left = true;
     }
     fclose(f);
+    return left;
 }
 
 /* ---- from phase to phase ----------------------------------------------------------------------------- */
@@ -170,10 +175,16 @@ static void tell_end(struct job *job, const struct run_rank *rank, int r)
     run_output_frame(&job->output, RUN_EXIT, words, sizeof(words) / sizeof(words[0]));
 }
 
+/* Whose parent ends only now is asked, or killed, as the others were. */
+static int signal_of_phase(enum phase phase)
+{
+    return phase == EMPTYING ? SIGKILL : phase == CLEARING ? SIGTERM : 0;
+}
+
 static void look_at_ranks(struct job *job)
 {
     bool alive = false;
-    signal_adopted(job, 0);
+    signal_adopted(job, signal_of_phase(job->phase));
     for (int r = 0; r < job->options->ranks; r++) {
         struct run_rank *rank = &job->ranks[r];
         bool news = run_rank_look(rank);
@@ -218,6 +229,7 @@ static void look_at_clock(struct job *job)
         if (job->phase == EMPTYING) run_output_cut(&job->output);
         signal_all(job, SIGKILL);
         signal_adopted(job, SIGKILL);
+        job->kills++;
         enter(job, EMPTYING, GRACE_MS);
         break;
     case RUNNING:
@@ -254,10 +266,19 @@ static void look_at_signals(struct job *job)
         } else if (job->phase == STOPPING) {
             kill_all(job); /* whoever asks twice does not want to wait */
         } else if (job->phase >= CLEARING) {
+            if (!job->exit_code && !run_output_ended(&job->output)) job->exit_code = 128 + signal;
             job->phase_ends_ms = now_ms();
             run_output_abandon(&job->output); /* nor for a slow reader */
         }
     }
+}
+
+/* Nobody would read what the ranks go on to print. */
+static void look_at_output(struct job *job)
+{
+    if (!run_output_lost(&job->output) || job->exit_code) return;
+    job->exit_code = RUN_EXIT_CANNOT;
+    if (job->phase <= NOTICED) stop_all(job, SIGTERM);
 }
 
 /* ---- words of the weft-run that has sent for this one ------------------------------------------------- */
@@ -379,6 +400,13 @@ static void start_all(struct job *job)
     look_at_ranks(job);
 }
 
+/* What the ranks started has ended too, but for what cannot be killed: it may be another user's. */
+static bool is_clear(struct job *job)
+{
+    const bool gone = all_gone(job);
+    return gone && (!signal_adopted(job, 0) || job->kills > 1);
+}
+
 /* Until when poll may sleep. */
 static int64_t next_look(const struct job *job)
 {
@@ -400,13 +428,14 @@ static void turn(struct job *job)
     *head = (struct pollfd){.fd = agent && !agent->lost ? STDIN_FILENO : -1, .events = POLLIN};
     if (until != NEVER && left < 0) left = 0;
     if (left > INT32_MAX) left = INT32_MAX;
-    if (job->phase >= CLEARING && !all_gone(job)) most = CLEAR_MS;
+    if (job->phase >= CLEARING && !is_clear(job)) most = CLEAR_MS;
     if (most >= 0 && (left < 0 || left > most)) left = most;
     poll(job->fds, n + 4, (int)left);
     run_input_step(&job->input, input);
-    run_output_step(&job->output, output, n);
+    run_output_step(&job->output, output);
     look_at_head(job, head);
     look_at_signals(job);
+    look_at_output(job);
     look_at_clock(job);
 }
 
@@ -434,8 +463,7 @@ static void live(struct job *job)
     job->begun = time(NULL);
     if (job->options->timeout_ms) job->time_up_ms = now_ms() + job->options->timeout_ms;
     start_all(job);
-    while (job->phase < CLEARING || !all_gone(job) || !run_output_ended(&job->output)) turn(job);
-    signal_adopted(job, SIGKILL);
+    while (job->phase < CLEARING || !is_clear(job) || !run_output_ended(&job->output)) turn(job);
     run_watchdog_stop(&job->watchdog);
 }
 
@@ -471,7 +499,7 @@ int run_job(const struct run_options *options, const struct run_style *style)
     }
     run_input_given(&job.input);
     run_input_close(&job.input);
-    run_output_free(&job.output);
+    if (!run_output_free(&job.output) && !job.exit_code) job.exit_code = RUN_EXIT_CANNOT;
     free(job.ranks);
     free(job.fds);
     return job.exit_code;

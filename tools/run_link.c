@@ -26,12 +26,17 @@ void run_link_command(const struct run_link *link, const struct run_launch *laun
     if (used < bytes) snprintf(text + used, bytes - used, "%s", at);
 }
 
-/* ssh and its like hand what follows to a shell of the other host. */
+/* ssh and its like hand what follows to a shell of the other host.  Variables may be set before it. */
 static bool asks_a_shell(const char *command)
 {
     char first[256];
     const char *name;
-    snprintf(first, sizeof(first), "%s", command + strspn(command, " \t"));
+    for (size_t n = 0;; command += n) {
+        command += strspn(command, " \t");
+        n = strcspn(command, " \t");
+        if (!memchr(command, '=', n)) break;
+    }
+    snprintf(first, sizeof(first), "%s", command);
     first[strcspn(first, " \t")] = '\0';
     name = strrchr(first, '/') ? strrchr(first, '/') + 1 : first;
     return !strcmp(name, "ssh") || !strcmp(name, "rsh");
@@ -86,7 +91,7 @@ int run_link_open(struct run_link *link, const struct run_launch *launch, bool b
     int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, error = 0;
     pid_t parent = getpid();
     run_link_command(link, launch, command, sizeof(command));
-    snprintf(text, sizeof(text), "exec %s \"$@\"", command);
+    snprintf(text, sizeof(text), "exec env %s \"$@\"", command);
     quote(by_path ? "weft-run" : launch->path, asks_a_shell(command), path, sizeof(path));
     if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) error = errno;
     link->pid = error ? 0 : fork();

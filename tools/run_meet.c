@@ -110,6 +110,12 @@ static char *exported(const char *given, const char *host)
     return text;
 }
 
+bool run_meet_export(const char *given, const char *host)
+{
+    char *text = exported(given, host); /* the environment's from now on */
+    return text && !putenv(text);
+}
+
 char **run_meet_environment(char *const *exports, const struct run_host *host)
 {
     size_t n = 0, room = 1;

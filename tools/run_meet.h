@@ -13,6 +13,8 @@ void run_meet_address(const struct run_hello *hello, const struct run_host *host
  * becomes its name.  NULL: no memory. */
 char **run_meet_environment(char *const *exports, const struct run_host *host);
 void run_meet_environment_free(char **environment);
+/* One of -x, as that host's ranks have it, becomes this process' own.  False: no memory. */
+bool run_meet_export(const char *given, const char *host);
 /* The value that ranks will have, or NULL. */
 const char *run_meet_variable(char *const *environment, const char *name);
 #endif

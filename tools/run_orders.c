@@ -20,6 +20,7 @@ static void put_words(struct run_frame_out *f, char *const *words)
 {
     uint32_t n = 0;
     while (words[n]) n++;
+    if (n > RUN_WORDS_MOST) f->failed = true;
     run_frame_number(f, n);
     for (uint32_t i = 0; i < n; i++) run_frame_text(f, words[i]);
 }

@@ -38,6 +38,16 @@ static void open_standard_sinks(struct run_output *o)
     o->err = style->framed || one_file(STDOUT_FILENO, STDERR_FILENO) ? o->out : &o->sinks[1];
 }
 
+/* "out/rank.3.err" */
+static void name_of(const struct run_output *o, size_t sink, char *name, size_t bytes)
+{
+    if (sink < 2)
+        snprintf(name, bytes, "standard %s", sink ? "error" : "output");
+    else
+        snprintf(name, bytes, "%s/rank.%d.%s", o->style.dir, o->style.first + (int)(sink - 2) / 2,
+                 sink % 2 ? "err" : "out");
+}
+
 static bool open_files(struct run_output *o, char *failed, size_t bytes)
 {
     if (mkdir(o->style.dir, 0777) && errno != EEXIST) {
@@ -45,8 +55,7 @@ static bool open_files(struct run_output *o, char *failed, size_t bytes)
         return false;
     }
     for (size_t i = 2; i < o->sinks_n; i++) {
-        snprintf(failed, bytes, "%s/rank.%d.%s", o->style.dir, o->style.first + (int)(i - 2) / 2,
-                 i % 2 ? "err" : "out");
+        name_of(o, i, failed, bytes);
         o->sinks[i] = (struct run_sink){.fd = open(failed, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666),
                                         .last_rank = RUN_NOBODY};
         if (o->sinks[i].fd < 0) return false;
@@ -82,18 +91,34 @@ static void end_stream(struct run_stream *s)
     s->fd = -1;
 }
 
-void run_output_free(struct run_output *o)
+static void lose(struct run_output *o, size_t sink, int error)
 {
+    char name[4352];
+    if (!o->lost) {
+        name_of(o, sink, name, sizeof(name));
+        run_say(o, "cannot write %s: %s", name, strerror(error));
+    }
+    o->lost = true;
+}
+
+bool run_output_free(struct run_output *o)
+{
+    bool kept = true;
+    char name[4352];
     for (size_t i = 0; i < o->n; i++) {
         end_stream(&o->streams[i]);
         run_buffer_free(&o->streams[i].unsent);
     }
     for (size_t i = 0; o->sinks && i < o->sinks_n; i++) {
         run_buffer_free(&o->sinks[i].waiting);
-        if (i >= 2 && o->sinks[i].fd >= 0) close(o->sinks[i].fd);
+        if (i < 2 || o->sinks[i].fd < 0 || !close(o->sinks[i].fd) || !kept) continue;
+        name_of(o, i, name, sizeof(name));
+        fprintf(stderr, "weft-run: cannot write %s: %s\n", name, strerror(errno));
+        kept = false;
     }
     free(o->streams);
     free(o->sinks);
+    return kept;
 }
 
 void run_output_add(struct run_output *o, int rank, int which, int fd)
@@ -198,19 +223,22 @@ static void receive(struct run_stream *s)
 static void write_some(struct run_output *o, struct run_sink *sink)
 {
     size_t n = run_buffer_held(&sink->waiting);
+    int error;
     ssize_t put_bytes =
         write(sink->fd, sink->waiting.bytes + sink->waiting.begin, n < PIPE_BUF ? n : PIPE_BUF);
     if (put_bytes >= 0) {
         run_buffer_drop(&sink->waiting, (size_t)put_bytes);
         return;
     }
-    if (errno == EINTR || errno == EAGAIN) return;
+    error = errno;
+    if (error == EINTR || error == EAGAIN) return;
     /* Closing their ends tells the ranks as their own stdout would have: with SIGPIPE, or EIO from a
      * terminal. */
     sink->broken = true;
     run_buffer_drop(&sink->waiting, n);
     for (size_t i = 0; i < o->n; i++)
         if (o->streams[i].sink == sink) end_stream(&o->streams[i]);
+    if (error != EPIPE && !(error == EIO && sink->is_terminal)) lose(o, (size_t)(sink - o->sinks), error);
 }
 
 /* ---- the loop's view ------------------------------------------------------------------------------ */
@@ -223,23 +251,32 @@ static bool takes_more(const struct run_stream *s)
 
 size_t run_output_fds(struct run_output *o, struct pollfd *fds)
 {
+    size_t n = 0;
     forward_all(o);
     for (size_t i = 0; i < o->sinks_n; i++) {
         struct run_sink *sink = &o->sinks[i];
-        fds[i] = (struct pollfd){.fd = run_buffer_held(&sink->waiting) ? sink->fd : -1, .events = POLLOUT};
+        sink->polled = run_buffer_held(&sink->waiting) ? n : RUN_NOT_POLLED;
+        if (sink->polled == n) fds[n++] = (struct pollfd){.fd = sink->fd, .events = POLLOUT};
     }
-    for (size_t i = 0; i < o->n; i++)
-        fds[o->sinks_n + i] =
-            (struct pollfd){.fd = takes_more(&o->streams[i]) ? o->streams[i].fd : -1, .events = POLLIN};
-    return o->sinks_n + o->n;
+    for (size_t i = 0; i < o->n; i++) {
+        struct run_stream *s = &o->streams[i];
+        s->polled = takes_more(s) ? n : RUN_NOT_POLLED;
+        if (s->polled == n) fds[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+    }
+    return n;
 }
 
-void run_output_step(struct run_output *o, const struct pollfd *fds, size_t n)
+static bool has_news(const struct pollfd *fds, size_t polled)
 {
-    for (size_t i = o->sinks_n; i < n; i++)
-        if (fds[i].fd >= 0 && fds[i].revents) receive(&o->streams[i - o->sinks_n]);
+    return polled != RUN_NOT_POLLED && fds[polled].revents;
+}
+
+void run_output_step(struct run_output *o, const struct pollfd *fds)
+{
+    for (size_t i = 0; i < o->n; i++)
+        if (has_news(fds, o->streams[i].polled)) receive(&o->streams[i]);
     for (size_t i = 0; i < o->sinks_n; i++)
-        if (fds[i].fd >= 0 && fds[i].revents) write_some(o, &o->sinks[i]);
+        if (has_news(fds, o->sinks[i].polled)) write_some(o, &o->sinks[i]);
     forward_all(o);
 }
 
@@ -286,6 +323,11 @@ bool run_output_full(const struct run_output *o)
     for (size_t i = 0; i < o->sinks_n; i++)
         if (run_buffer_held(&o->sinks[i].waiting) >= RUN_SINK_BYTES) return true;
     return false;
+}
+
+bool run_output_lost(const struct run_output *o)
+{
+    return o->lost;
 }
 
 void run_output_close(struct run_output *o, int which)

@@ -244,7 +244,7 @@ static void take_hello(struct remote *r, struct run_link *link, struct run_frame
     if (link == r->links) choose_place(r, link, &hello);
     for (int i = 0; i < r->n && *r->address && r->phase == RUNNING; i++)
         if (r->links[i].state == RUN_LINK_KNOWN && !give_orders(r, &r->links[i]))
-            lose(r, &r->links[i], "its orders are larger than 4 MiB");
+            lose(r, &r->links[i], "its orders are larger than 4 MiB, or have more than 65536 words");
 }
 
 /* ---- words of agents ---------------------------------------------------------------------------------- */
@@ -421,6 +421,9 @@ static void look_at_clock(struct remote *r)
     if (r->phase == NOTICED) {
         blame(r);
         stop_all(r, SIGTERM);
+    } else if (run_output_full(&r->output)) {
+        r->phase_ends_ms =
+            now + GRACE_MS; /* nobody listens to the hosts meanwhile, who end their ranks by themselves */
     } else {
         kill_all(r);
     }
@@ -434,6 +437,14 @@ static void look_at_readers(struct remote *r)
             tell_all(r, RUN_CUT, (uint32_t)which);
             r->cut[which] = true;
         }
+}
+
+/* Nobody would read what the ranks go on to print. */
+static void look_at_output(struct remote *r)
+{
+    if (!run_output_lost(&r->output) || r->exit_code) return;
+    r->exit_code = RUN_EXIT_CANNOT;
+    if (r->phase <= NOTICED) stop_all(r, SIGTERM);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------ */
@@ -463,10 +474,11 @@ static void turn(struct remote *r)
     if (r->fds[1].fd >= 0 && r->fds[1].revents) pass_input(r);
     for (int i = 0; i < r->n; i++)
         run_link_step(&r->links[i], links + (size_t)RUN_LINK_FDS * (size_t)i, now_ms());
-    run_output_step(&r->output, output, n);
+    run_output_step(&r->output, output);
     look_at_signals(r);
     for (int i = 0; i < r->n; i++) look_at_link(r, &r->links[i]);
     look_at_readers(r);
+    look_at_output(r);
     look_at_clock(r);
 }
 
@@ -475,7 +487,12 @@ static void turn(struct remote *r)
 static bool open_job(struct remote *r, const struct run_style *style, char *failed, size_t bytes)
 {
     size_t world = (size_t)r->options->job->world;
-    run_signals_descriptors(3 * (size_t)r->n + 2 * world + 64);
+    const size_t need = 3 * (size_t)r->n + (r->options->job->output_dir ? 2 * world : 0) + 64;
+    if (!run_signals_descriptors(need)) {
+        snprintf(failed, bytes, "%zu descriptors are needed for %zu ranks on %d hosts", need, world, r->n);
+        errno = EMFILE;
+        return false;
+    }
     *failed = '\0';
     r->links = calloc((size_t)r->n, sizeof(*r->links));
     r->exits = calloc(world, sizeof(*r->exits));
@@ -558,7 +575,7 @@ int run_remote(const struct run_remote_options *options, const struct run_style 
     }
     for (int i = 0; r.links && i < r.n; i++) run_link_close(&r.links[i]);
     explicit_bzero(r.secret, sizeof(r.secret));
-    run_output_free(&r.output);
+    if (!run_output_free(&r.output) && !r.exit_code) r.exit_code = RUN_EXIT_CANNOT;
     free(r.links);
     free(r.exits);
     free(r.fds);

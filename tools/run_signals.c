@@ -27,12 +27,12 @@ void run_signals_restore(const struct run_signals *before)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-void run_signals_descriptors(size_t need)
+bool run_signals_descriptors(size_t need)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= need) return;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= need) return true;
     limit.rlim_cur = need < limit.rlim_max ? need : limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
+    return !setrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur >= need;
 }
 
 const char *run_signal_name(int signal)

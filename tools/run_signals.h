@@ -2,6 +2,7 @@
 #ifndef WEFT_RUN_SIGNALS_H
 #define WEFT_RUN_SIGNALS_H
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The signal state that weft-run was started with. */
@@ -14,9 +15,9 @@ struct run_signals {
 int run_signals_open(struct run_signals *before);
 /* In a process that was forked. */
 void run_signals_restore(const struct run_signals *before);
-/* Raises the soft limit so far that so many descriptors can be open, as far as the hard one allows.  It is not put
- * back in what is started. */
-void run_signals_descriptors(size_t need);
+/* Raises the soft limit so far that so many descriptors can be open, as far as the hard one allows; false: it does not.  It
+ * is not put back in what is started. */
+bool run_signals_descriptors(size_t need);
 /* "SIGSEGV"; for one without a name "signal 40". */
 const char *run_signal_name(int signal);
 #endif

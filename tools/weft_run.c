@@ -4,6 +4,7 @@
 #include "run_agent.h"
 #include "run_dumps.h"
 #include "run_emulate.h"
+#include "run_meet.h"
 #include "run_output.h"
 #include "run_remote.h"
 
@@ -204,6 +205,7 @@ static int run_over_hosts(struct words *said)
     struct run_options *options = &said->job;
     struct run_remote_options *remote = &said->remote;
     char why[RUN_SENTENCE_BYTES], dir[4096];
+    const char *dump_dir = NULL;
     struct run_style style;
     int code;
     options->ranks = options->world = run_hosts_deal(&remote->hosts, options->ranks, why, sizeof(why));
@@ -217,13 +219,29 @@ static int run_over_hosts(struct words *said)
     remote->job = options;
     remote->exports = (char *const *)(uintptr_t)said->exports;
     style = style_of(options);
-    for (const char **x = said->exports; *x; x++) /* the file of all hosts goes where theirs do */
-        if (!strncmp(*x, "WEFT_DUMP_DIR=", strlen("WEFT_DUMP_DIR="))) putenv((char *)(uintptr_t)*x);
+    for (const char **x = said->exports; *x;
+         x++) /* the file of all hosts goes where those of the first one do */
+        if (!strncmp(*x, "WEFT_DUMP_DIR=", strlen("WEFT_DUMP_DIR="))) dump_dir = *x;
+    if (dump_dir && !run_meet_export(dump_dir, remote->hosts.host[0].name)) return RUN_EXIT_CANNOT;
     run_dumps_choose();
     code = run_remote(remote, &style);
     run_dumps_tidy();
     run_hosts_free(&remote->hosts);
     return code;
+}
+
+/* As over hosts it lies below the folder that weft-run was started in, wherever its ranks work. */
+static const char *from_here(const char *dir)
+{
+    static char path[2 * PATH_MAX];
+    char here[PATH_MAX];
+    if (*dir == '/') return dir;
+    if (!getcwd(here, sizeof(here))) {
+        fprintf(stderr, "weft-run: this directory has no path: %s\n", strerror(errno));
+        return NULL;
+    }
+    snprintf(path, sizeof(path), "%s/%s", here, dir);
+    return path;
 }
 
 static int run_here(struct words *said)
@@ -237,6 +255,8 @@ static int run_here(struct words *said)
     time_t begun;
     for (const char **x = said->exports; *x; x++)
         if (strchr(*x, '=')) putenv((char *)(uintptr_t)*x);
+    if (said->remote.dir && options->output_dir && !(options->output_dir = from_here(options->output_dir)))
+        return RUN_EXIT_CANNOT;
     if (said->remote.dir && chdir(said->remote.dir)) {
         fprintf(stderr, "weft-run: cannot work in %s: %s\n", said->remote.dir, strerror(errno));
         return RUN_EXIT_CANNOT;

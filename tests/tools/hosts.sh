@@ -205,6 +205,26 @@ over 2 sh -c 'i=0; while [ $i -lt 200 ]; do printf $RANK$RANK; printf $RANK$RANK
 says out y
 echo "output: right"
 
+mkdir "$dir/full"
+ln -s /dev/full "$dir/full/rank.3.out"
+over 1 --output full sh -c 'echo word; exec sleep 60' </dev/null
+ends_with 126 "a full disk"
+says err "weft-run: cannot write full/rank.3.out: No space left on device"
+echo "a full disk: told"
+
+if [ $kind = local ]; then
+    (ulimit -Sn 1024 && over 64 --output many sh -c 'echo $RANK' </dev/null && ends_with 0 "256 ranks") || exit 1
+    [ "$(cat "$dir"/many/rank.*.out | sort -n | uniq | wc -l)" = 256 ] || wrong "256 ranks: not 256 files"
+    plain=$launch launch="VARIABLE=1 $launch"
+    over 1 true </dev/null
+    launch=$plain
+    ends_with 0 "a variable before the launcher"
+    over 1 true $(seq 1 70000) </dev/null
+    ends_with 126 "too many words"
+    says err "or have more than 65536 words"
+    echo "many ranks, many words: right"
+fi
+
 # ---- how a job ends ----
 
 over 2 sh -c '[ $RANK = 5 ] && exit 7; exec sleep 60' </dev/null
