@@ -50,6 +50,7 @@ static _Noreturn void become(const struct run_options *options, int r, const int
     if (!error && options->secret >= 0 && fcntl(options->secret, F_SETFD, 0)) error = errno;
     if (!error) {
         set_environment(options, r);
+        setenv(RUN_MARK, watchdog->mark, 1);
         run_signals_restore(signals);
         execvp(options->program[0], options->program);
         error = errno;

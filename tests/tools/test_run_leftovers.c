@@ -62,6 +62,21 @@ static void killed_itself(void **state)
     assert_int_equal(left_running("pids"), 0);
 }
 
+/* As under timeout(1), or in a script with job control. */
+static void killed_with_ranks_whose_children_have_groups(void **state)
+{
+    int how;
+    pid_t pid;
+    (void)state;
+    forget_pids();
+    pid = start("exec " WEFT_RUN
+                "-n 2 sh -c 'setsid sh -c \"echo \\$\\$ >>pids; sleep 300 & echo \\$! >>pids; wait\" & "
+                "until [ -s pids ]; do sleep 0.01; done; touch up$RANK; wait'");
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_int_equal(left_running("pids"), 0);
+}
+
 /* A rank whose first deed, with a child of its own, is to kill weft-run. */
 static int be_a_rank_that_kills(void)
 {
@@ -156,6 +171,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_itself),
+        cmocka_unit_test(killed_with_ranks_whose_children_have_groups),
         cmocka_unit_test(killed_as_a_rank_begins),
         cmocka_unit_test(told_to_end),
         cmocka_unit_test(what_ranks_leave_behind),
