@@ -45,6 +45,15 @@ weft_status weft__protocol_open_list(weft_context *ctx, weft__protocol_kind kind
     return WEFT_OK;
 }
 
+void weft__protocol_close_list(weft_context *ctx, weft__protocol_kind kind,
+                               void (*free_entry)(weft__list *link))
+{
+    weft__list *list = ctx->protocol_state[kind];
+    if (!list) return;
+    WEFT__LIST_EACH(list, at) free_entry(at);
+    free(list);
+}
+
 static void context_fill(weft_context *ctx, const weft_config *config)
 {
     ctx->pid = getpid();

@@ -91,6 +91,9 @@ struct weft__protocol {
 
 /* An `open` of a protocol whose state is a list, empty at first and freed by `close`. */
 weft_status weft__protocol_open_list(weft_context *ctx, weft__protocol_kind kind);
+/* Such a `close`: what is left in the list is freed, and the list. */
+void weft__protocol_close_list(weft_context *ctx, weft__protocol_kind kind,
+                               void (*free_entry)(weft__list *link));
 
 #define WEFT__EACH_PROTOCOL(ctx, p) \
     for (const weft__protocol *const *at_##p = (ctx)->protocols, *p; (p = *at_##p) != NULL; at_##p++)

@@ -508,17 +508,16 @@ static weft_status open_device_comms(weft_context *ctx)
     return weft__protocol_open_list(ctx, WEFT__PROTOCOL_DEVICE_COMMS);
 }
 
+static void free_entry(weft__list *link)
+{
+    weft__device_comm *dev_comm = WEFT__LIST_ENTRY(link, weft__device_comm, link);
+    free(dev_comm->why);
+    free(dev_comm);
+}
+
 static void close_device_comms(weft_context *ctx)
 {
-    weft__list *comms = device_comms_of(ctx);
-    if (!comms) return;
-    WEFT__LIST_EACH(comms, at)
-    {
-        weft__device_comm *dev_comm = WEFT__LIST_ENTRY(at, weft__device_comm, link);
-        free(dev_comm->why);
-        free(dev_comm);
-    }
-    free(comms);
+    weft__protocol_close_list(ctx, WEFT__PROTOCOL_DEVICE_COMMS, free_entry);
 }
 
 const weft__protocol weft__device_comms_protocol = {.name = "device communicators",

@@ -8,7 +8,6 @@
 #include "spreading.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NOBODY = -1 };
@@ -307,10 +306,12 @@ weft_status weft__attempts_open(weft_context *ctx)
     return weft__protocol_open_list(ctx, WEFT__PROTOCOL_CREATE);
 }
 
+static void free_entry(weft__list *link)
+{
+    attempt_free(WEFT__LIST_ENTRY(link, attempt, link));
+}
+
 void weft__attempts_close(weft_context *ctx)
 {
-    weft__list *attempts = attempts_of(ctx);
-    if (!attempts) return;
-    WEFT__LIST_EACH(attempts, at) attempt_free(WEFT__LIST_ENTRY(at, attempt, link));
-    free(attempts);
+    weft__protocol_close_list(ctx, WEFT__PROTOCOL_CREATE, free_entry);
 }

@@ -5,7 +5,6 @@
 #include "protocol.h"
 #include "reserve.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 weft__list *weft__shrink_attempts(const weft_context *ctx)
@@ -124,10 +123,12 @@ weft_status weft__shrink_attempts_open(weft_context *ctx)
     return weft__protocol_open_list(ctx, WEFT__PROTOCOL_SHRINK);
 }
 
+static void free_entry(weft__list *link)
+{
+    weft__shrink_attempt_free(WEFT__LIST_ENTRY(link, weft__shrink_attempt, link));
+}
+
 void weft__shrink_attempts_close(weft_context *ctx)
 {
-    weft__list *attempts = weft__shrink_attempts(ctx);
-    if (!attempts) return;
-    WEFT__LIST_EACH(attempts, at) weft__shrink_attempt_free(WEFT__LIST_ENTRY(at, weft__shrink_attempt, link));
-    free(attempts);
+    weft__protocol_close_list(ctx, WEFT__PROTOCOL_SHRINK, free_entry);
 }
