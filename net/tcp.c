@@ -186,7 +186,9 @@ static void tcp_release(weft__transport *t, int rank, weft__outgoing *out)
 static void tcp_retract(weft__transport *t, weft__outgoing *out)
 {
     weft__tcp_peer *peer = peer_of(tcp_of(t), out->peer);
-    if (out == peer->current)
+    if (out == peer->current && !peer->link)
+        peer->current = NULL; /* the peer has ended, and it was about to be given back */
+    else if (out == peer->current)
         weft__tcp_link_detach(peer->link, out);
     else if (!out->numbered)
         weft__list_remove(&out->link);

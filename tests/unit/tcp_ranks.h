@@ -37,6 +37,7 @@ typedef struct rank {
     char why[256];
     unsigned char *where[RANKS_MAX]; /* of the payload that is on its way */
     void (*on_arrived)(struct rank *, int peer, const weft__frame *frame);
+    void (*on_lost)(struct rank *, int peer);
 } rank;
 
 typedef struct packet {
@@ -89,6 +90,7 @@ static void on_lost(weft__sink *sink, int peer, const char *why)
     rank *r = (rank *)(void *)sink;
     r->lost_times[peer]++;
     snprintf(r->why, sizeof r->why, "%s", why);
+    if (r->on_lost) r->on_lost(r, peer);
 }
 
 static inline void open_rank(int me, int world, const weft__tcp_address *addresses, int fd)

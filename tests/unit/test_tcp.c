@@ -346,6 +346,82 @@ static void test_lost_while_writing(void **state)
     packet_free(last);
 }
 
+static weft__tcp_peer *end_of(int of, int peer)
+{
+    return &WEFT__OWNER(ranks[of].t, weft__tcp, transport)->peer[peer];
+}
+
+static void make_narrow(int from, int to)
+{
+    const int small = 16 * 1024;
+    setsockopt(end_of(from, to)->link->polled.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    setsockopt(end_of(to, from)->link->polled.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+}
+
+/* ---- what is taken back where a peer ends ---- */
+
+static packet *all_of[FULL];
+
+static void retract_half_written(rank *r, int peer)
+{
+    const int half = cut_frame(all_of);
+    (void)peer;
+    r->on_lost = NULL;
+    r->t->retract(r->t, &all_of[half]->out);
+    memset(all_of[half]->bytes, 0xee, BIG);
+}
+
+/* Who hears that a peer is lost takes back what was under way to it: one frame is half written, and goes nowhere. */
+static void test_retract_from_lost(void **state)
+{
+    int half;
+    (void)state;
+    fill(all_of);
+    half = half_written(all_of);
+    assert_true(half >= 0);
+    ranks[0].on_lost = retract_half_written;
+    close_rank(&ranks[1]);
+    UNTIL(ranks[0].lost_times[1]);
+    for (int i = 0; i < FULL; i++) assert_int_equal(all_of[i]->sent_times, i != half);
+    assert_int_equal(all_of[FULL - 1]->status, WEFT_ERR_PEER);
+    assert_true(ranks[0].t->flushed(ranks[0].t, 1));
+    free_all(all_of);
+}
+
+static packet *taken_back;
+
+static void retract_other(packet *l)
+{
+    l->on_sent = NULL;
+    if (!taken_back->sent_times) l->rank->t->retract(l->rank->t, &taken_back->out);
+}
+
+/* Likewise where the transport is closed, with one half written to each of two peers: all connections end before the
+ * first frame is given back. */
+static void test_retract_from_close(void **state)
+{
+    packet *half[3] = {0};
+    (void)state;
+    open_world(3);
+    for (int to = 1; to < 3; to++) {
+        packet *l = send_packet(0, to, 1, 1, false);
+        UNTIL(ranks[to].arrived[0] == 1);
+        packet_free(l);
+    }
+    for (int to = 1; to < 3; to++) {
+        make_narrow(0, to);
+        half[to] = send_packet(0, to, 2, WEFT__FRAME_PAYLOAD_MAX, true);
+        turn(&ranks[0]);
+        assert_ptr_equal(end_of(0, to)->current, &half[to]->out);
+    }
+    taken_back = half[2];
+    half[1]->on_sent = retract_other;
+    close_rank(&ranks[0]);
+    assert_int_equal(half[1]->status, WEFT_ERR_CANCELLED);
+    assert_int_equal(half[2]->sent_times, 0);
+    packet_free(half[1]), packet_free(half[2]);
+}
+
 static void test_drop(void **state)
 {
     packet *packets[FULL], *last;
@@ -451,6 +527,8 @@ int main(void)
         cmocka_unit_test_teardown(test_forget, finish),
         cmocka_unit_test_teardown(test_closed_in_frame, finish),
         cmocka_unit_test_teardown(test_lost_while_writing, finish),
+        cmocka_unit_test_teardown(test_retract_from_lost, finish),
+        cmocka_unit_test_teardown(test_retract_from_close, finish),
         cmocka_unit_test_teardown(test_drop, finish),
         cmocka_unit_test_teardown(test_drop_from_arrived, finish),
         cmocka_unit_test_teardown(test_drop_from_sent, finish),
