@@ -77,6 +77,7 @@ void weft__tcp_link_resume(weft__tcp_link *link)
 typedef struct batch {
     struct iovec part[1 + 2 * BATCH_FRAMES];
     size_t parts, frames, bytes;
+    bool tells; /* a header of it begins, with word of what has arrived */
     weft__outgoing *frame[BATCH_FRAMES];
 } batch;
 
@@ -100,7 +101,11 @@ void weft__tcp_link_stamp(weft__tcp_link *link, weft__outgoing *out)
     weft__tcp_peer *peer = link->peer;
     out->frame.reserved = ((uint32_t)peer->taken & WEFT__TCP_COUNT_MASK) |
                           (weft__tcp_wants_word(peer, out) ? WEFT__TCP_WANTS_WORD : 0);
-    peer->untold = peer->untold_bytes = 0;
+}
+
+void weft__tcp_link_stamp_gone(weft__tcp_link *link)
+{
+    link->peer->untold = link->peer->untold_bytes = 0;
     tells_no_more(link);
 }
 
@@ -109,6 +114,7 @@ static void add_frame(weft__tcp_link *link, batch *b, weft__outgoing *out)
     const size_t header = sizeof out->frame;
     const size_t paid = out->done > header ? out->done - header : 0;
     if (!out->done) weft__tcp_link_stamp(link, out);
+    b->tells = b->tells || !out->done;
     if (out->done < header) add_part(b, (const char *)&out->frame + out->done, header - out->done);
     if (paid < out->frame.length) add_part(b, (const char *)out->payload + paid, out->frame.length - paid);
     b->frame[b->frames++] = out;
@@ -148,11 +154,12 @@ static weft__outgoing *tcp_link_gather(weft__tcp_link *link, batch *b)
     weft__tcp_peer *peer = link->peer;
     weft__outgoing *stuck;
     b->parts = b->frames = b->bytes = 0;
+    b->tells = false;
     if (peer->current) add_frame(link, b, peer->current);
     stuck = add_queue(link, b, weft__tcp_again(peer));
     if (!stuck) stuck = add_queue(link, b, &peer->urgent);
     if (!stuck) stuck = add_queue(link, b, &peer->bulk);
-    if (weft__tcp_link_has_to_tell(link)) add_frame(link, b, &link->ack);
+    if (!b->tells && weft__tcp_link_has_to_tell(link)) add_frame(link, b, &link->ack);
     return stuck;
 }
 
@@ -177,6 +184,7 @@ static void account(weft__tcp_link *link, const batch *b, size_t n)
             out == peer->current || out == &link->ack || weft__list_has(&peer->urgent, &out->link) ||
             weft__list_has(&peer->bulk, &out->link) || weft__list_has(weft__tcp_again(peer), &out->link));
         weft__list_remove(&out->link);
+        if (!out->done) weft__tcp_link_stamp_gone(link);
         out->done += part;
         n -= part;
         peer->current = part < left ? out : NULL;

@@ -260,8 +260,10 @@ void weft__tcp_links_sweep(weft__tcp *tcp);
 void weft__tcp_link_resume(weft__tcp_link *link); /* goes on in the next poll, though no edge will come */
 /* Before the first byte of a frame: is there memory for its rest, should it be taken back half written? */
 bool weft__tcp_link_may_begin(weft__tcp_link *link, const weft__outgoing *out);
-/* Its header goes now: what has arrived here is told with it. */
+/* Its header is to go now: what has arrived here is told with it.  It counts as told when the first byte of that header
+ * has gone (stamp_gone): what the socket does not take may never go in this form. */
 void weft__tcp_link_stamp(weft__tcp_link *link, weft__outgoing *out);
+void weft__tcp_link_stamp_gone(weft__tcp_link *link);
 /* All of it is written: it is kept, and if its owner is to be told now it is put to `finished`. */
 void weft__tcp_link_written(weft__tcp_link *link, weft__outgoing *out, weft__list *finished);
 /* Word of what has arrived, which goes with no other frame: link->ack is to be written.  Asked last. */

@@ -106,6 +106,7 @@ static bool seal_header(weft__tcp_link *link, weft__outgoing *out, weft__list *f
     if (sizeof link->sealed->out.bytes - link->sealed->out.end < HEADER_BYTES + TAG) return false;
     weft__tcp_link_stamp(link, out);
     (void)seal(link->sealed, &out->frame, HEADER_BYTES);
+    weft__tcp_link_stamp_gone(link); /* what is sealed goes as it is, before all else */
     weft__list_remove(&out->link);
     out->done = HEADER_BYTES;
     if (out->frame.length)

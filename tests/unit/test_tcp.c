@@ -346,6 +346,8 @@ static void test_lost_while_writing(void **state)
     packet_free(last);
 }
 
+/* ---- word of what has arrived ---- */
+
 static weft__tcp_peer *end_of(int of, int peer)
 {
     return &WEFT__OWNER(ranks[of].t, weft__tcp, transport)->peer[peer];
@@ -356,6 +358,53 @@ static void make_narrow(int from, int to)
     const int small = 16 * 1024;
     setsockopt(end_of(from, to)->link->polled.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     setsockopt(end_of(to, from)->link->polled.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+}
+
+/* Rank 0 has written a part of a long frame, and gets one whose sender waits for word of its arrival. */
+static packet *take_while_writing(packet **half)
+{
+    packet *wanted;
+    open_world_as(2, WEFT__WIRE_AS_PLAIN);
+    wanted = send_packet(0, 1, 1, 1, false);
+    UNTIL(ranks[1].arrived[0] == 1);
+    packet_free(wanted);
+    make_narrow(0, 1);
+    *half = send_packet(0, 1, 2, WEFT__FRAME_PAYLOAD_MAX, false);
+    turn(&ranks[0]);
+    assert_ptr_equal(end_of(0, 1)->current, &(*half)->out);
+    wanted = packet_new(1, 1000, false);
+    wanted->out.last = true;
+    wanted->rank = &ranks[1];
+    ranks[1].t->send(ranks[1].t, 0, &wanted->out);
+    while (!ranks[0].arrived[1]) turn(&ranks[0]);
+    return wanted;
+}
+
+/* The word waits behind what is half written, of which the socket takes a little at a time, and is not lost over that. */
+static void test_word_behind_half(void **state)
+{
+    packet *half, *wanted = take_while_writing(&half);
+    (void)state;
+    UNTIL(wanted->sent_times);
+    assert_int_equal(wanted->status, WEFT_OK);
+    UNTIL(half->sent_times);
+    packet_free(half), packet_free(wanted);
+}
+
+/* Nor where it was to go with a frame that is taken back before a byte of it has gone. */
+static void test_word_of_retracted(void **state)
+{
+    packet *half, *wanted = take_while_writing(&half), *next = send_packet(0, 1, 3, 1000, false);
+    const size_t before = half->out.done;
+    (void)state;
+    UNTIL(half->out.done > before); /* a turn has taken both, and the socket a part of the first one */
+    assert_int_equal(next->out.done, 0);
+    ranks[0].t->retract(ranks[0].t, &next->out);
+    UNTIL(wanted->sent_times);
+    assert_int_equal(wanted->status, WEFT_OK);
+    UNTIL(half->sent_times);
+    assert_int_equal(ranks[1].arrived[0], 2);
+    packet_free(half), packet_free(wanted), packet_free(next);
 }
 
 /* ---- what is taken back where a peer ends ---- */
@@ -527,6 +576,8 @@ int main(void)
         cmocka_unit_test_teardown(test_forget, finish),
         cmocka_unit_test_teardown(test_closed_in_frame, finish),
         cmocka_unit_test_teardown(test_lost_while_writing, finish),
+        cmocka_unit_test_teardown(test_word_behind_half, finish),
+        cmocka_unit_test_teardown(test_word_of_retracted, finish),
         cmocka_unit_test_teardown(test_retract_from_lost, finish),
         cmocka_unit_test_teardown(test_retract_from_close, finish),
         cmocka_unit_test_teardown(test_drop, finish),
