@@ -175,6 +175,13 @@ bool weft__tcp_keep(weft__tcp_peer *peer, weft__outgoing *out)
     return n != NULL;
 }
 
+/* It is not written any more, come what may: an owner that takes it back now leaves no copy. */
+static void put_to_owners(weft__outgoing *out, weft__list *owners)
+{
+    out->numbered = false;
+    weft__list_append(owners, &out->link);
+}
+
 /* The oldest of `list` has arrived.  Notes go at once, in the order in which the ring has them; owners are told
  * when all is accounted for, as they may change every list. */
 static void arrived_oldest(weft__list *list, weft__list *owners)
@@ -184,7 +191,7 @@ static void arrived_oldest(weft__list *list, weft__list *owners)
     if (is_note(out))
         note_gone(out, WEFT_OK);
     else
-        weft__list_append(owners, &out->link);
+        put_to_owners(out, owners);
 }
 
 void weft__tcp_kept_tell(weft__list *owners, weft_status status)
@@ -383,7 +390,7 @@ void weft__tcp_kept_take_out(weft__tcp_peer *peer, weft__list *written, weft__li
     if (current && is_note(current))
         note_gone(current, WEFT_ERR_PEER);
     else if (current && current->frame.kind != WEFT__FRAME_ACK)
-        weft__list_append(others, &current->link);
+        put_to_owners(current, others);
     if (!kept) return;
     while (!weft__list_empty(&kept->again)) arrived_oldest(&kept->again, others);
     kept->count = 0;

@@ -255,6 +255,74 @@ static void test_full_ring(void **state)
     packet_free(next);
 }
 
+/* ---- what is taken back while others are given back ---- */
+
+static packet *other;
+
+/* What is not written any more leaves no copy. */
+static void retract_other(packet *l)
+{
+    const int held = tcp_of(l->rank)->rests.held;
+    l->on_sent = NULL;
+    l->rank->t->retract(l->rank->t, &other->out);
+    assert_int_equal(tcp_of(l->rank)->rests.held, held);
+    memset(other->bytes, 0xee, other->out.frame.length + 1);
+}
+
+/* Two last pieces are all written, and nobody has told that they have arrived. */
+static packet *two_written(void)
+{
+    packet *l[2];
+    connect_two();
+    for (int i = 0; i < 2; i++) {
+        l[i] = packet_new((uint64_t)i + 2, 1000, false);
+        l[i]->out.last = true;
+        l[i]->rank = &ranks[0];
+        ranks[0].t->send(ranks[0].t, 1, &l[i]->out);
+        assert_int_equal(l[i]->out.done, sizeof(weft__frame) + 1000);
+        assert_int_equal(l[i]->sent_times, 0);
+    }
+    l[0]->on_sent = retract_other;
+    other = l[1];
+    return l[0];
+}
+
+static void give_up(packet *first)
+{
+    ranks[0].t->drop_living(ranks[0].t, 1);
+    assert_int_equal(first->status, WEFT_ERR_PEER);
+    assert_int_equal(other->sent_times, 0);
+    packet_free(first), packet_free(other);
+}
+
+/* The peer is given up: the first owner who hears of it takes the second one's frame back, as an operation does that
+ * ends with all that it has under way. */
+static void test_retract_from_sent(void **state)
+{
+    packet *first = two_written();
+    (void)state;
+    give_up(first);
+    close_world();
+
+    first = two_written();
+    cut(peer_of(&ranks[0])->link->polled.fd, 0);
+    while (peer_of(&ranks[0])->state != WEFT__TCP_MENDING) turn(&ranks[0]);
+    assert_int_equal(first->sent_times, 0);
+    give_up(first);
+}
+
+/* Both have arrived, and one word tells of both: the second one is taken back between. */
+static void test_retract_what_has_arrived(void **state)
+{
+    packet *first = two_written();
+    (void)state;
+    UNTIL(first->sent_times);
+    assert_int_equal(first->status, WEFT_OK);
+    assert_int_equal(other->sent_times, 0);
+    assert_int_equal(ranks[1].arrived[0], 3);
+    packet_free(first), packet_free(other);
+}
+
 /* ---- what is not mended ---- */
 
 /* Whoever listens no more has left or died: that is known at once. */
@@ -384,6 +452,8 @@ int main(void)
                                        cmocka_unit_test_teardown(test_pieces, finish),
                                        cmocka_unit_test_teardown(test_half_a_piece, finish),
                                        cmocka_unit_test_teardown(test_full_ring, finish),
+                                       cmocka_unit_test_teardown(test_retract_from_sent, finish),
+                                       cmocka_unit_test_teardown(test_retract_what_has_arrived, finish),
                                        cmocka_unit_test_teardown(test_gone, finish),
                                        cmocka_unit_test_teardown(test_silent, finish),
                                        cmocka_unit_test_teardown(test_slow, finish),
