@@ -543,7 +543,8 @@ void weft__tcp_link_start(weft__tcp_link *link, const weft__tcp_standing *theirs
     peer->link = link;
     weft__list_append(&peer->tcp->up, &link->up);
     peer->tcp->links++;
-    peer->links = (link->dialled ? peer->links : theirs->links) + 1;
+    if (theirs->links > peer->links) peer->links = theirs->links; /* both ends go on from the higher number */
+    peer->links++;
     peer->known = link->dialled ? peer->links : theirs->links; /* else the verdict may not reach it */
     weft__tcp_peer_to(peer, WEFT__TCP_UP);
     if (!weft__tcp_go_on(peer, theirs)) return;

@@ -82,13 +82,13 @@ typedef struct weft__tcp_peer {
     weft__tcp_arriving in;
     uint64_t taken;                /* frames that have arrived, of all connections */
     uint32_t untold, untold_bytes; /* of them, since this rank last told how many */
-    uint32_t links;                /* connections so far, of this course */
-    uint32_t known;                /* of these, as many as the other end is sure to know of */
-    uint32_t course;               /* of frames: tcp_mend.c */
-    bool met;                      /* there was one, of this course, at this end */
-    int64_t broken_ns;             /* when the last one broke; 0: none has */
-    uint64_t moved_then;           /* frames that had come and gone by then */
-    uint32_t fruitless;            /* so many broke without one */
+    uint32_t links;      /* connections so far, of this course, as either end has counted: never fewer */
+    uint32_t known;      /* of these, as many as the other end is sure to know of */
+    uint32_t course;     /* of frames: tcp_mend.c */
+    bool met;            /* there was one, of this course, at this end */
+    int64_t broken_ns;   /* when the last one broke; 0: none has */
+    uint64_t moved_then; /* frames that had come and gone by then */
+    uint32_t fruitless;  /* so many broke without one */
 } weft__tcp_peer;
 
 /* How a link ends; moved by end_as in tcp_link.c. */

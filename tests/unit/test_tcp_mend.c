@@ -397,15 +397,16 @@ static void test_fruitless(void **state)
 }
 
 /* An attempt that its end has given up for another one, and whose proof was held up on its way: where that end stood then is not
- * where it stands, as it has been heard over the connection that stands, or that broke since. */
-static void proof_is_overtaken(int from, bool broken)
+ * where it stands, as it has been heard over the connection that stands, or that broke since.  had: that end had accepted one before,
+ * of which the other has not heard, and the one that stands is the other's. */
+static void proof_is_overtaken(int from, bool broken, uint32_t had)
 {
     rank *r = &ranks[!from];
     weft__tcp_handshake h;
     weft__tcp_hello hello;
     weft__tcp_answer answer;
     weft__tcp_proof proof;
-    packet *there, *back;
+    packet *there, *back = NULL;
     int fd;
     open_world(2);
     fd = raw_connect(&r->address);
@@ -413,14 +414,17 @@ static void proof_is_overtaken(int from, bool broken)
     raw_send(fd, &hello, sizeof hello);
     assert_true(raw_receive(fd, &answer, sizeof answer));
     assert_true(weft__tcp_answer_take(&h, &answer));
+    peer_of(&ranks[from])->links = had;
+    if (had) back = send_packet(!from, from, 1, WEFT__FRAME_PAYLOAD_MAX, false);
+    UNTIL(!had || back->sent_times);
     there = send_packet(from, !from, 1, 1, false);
     UNTIL(there->sent_times && r->arrived[from] == 1);
-    back = send_packet(!from, from, 1, WEFT__FRAME_PAYLOAD_MAX, false);
+    if (!had) back = send_packet(!from, from, 1, WEFT__FRAME_PAYLOAD_MAX, false);
     UNTIL(back->sent_times);
     if (broken) cut(peer_of(r)->link->polled.fd, 0);
     for (int i = 0; broken && peer_of(r)->link && i < 1000; i++) turn(r);
     assert_int_equal(!peer_of(r)->link, broken);
-    weft__tcp_proof_make(&h, &(weft__tcp_standing){0}, &proof);
+    weft__tcp_proof_make(&h, &(weft__tcp_standing){.links = had}, &proof);
     assert_int_equal(send(fd, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
     for (int i = 0; i < 20; i++) turn(r);
     packet_free(there);
@@ -431,7 +435,8 @@ static void proof_is_overtaken(int from, bool broken)
           ranks[from].lost_times[!from]);
     assert_string_equal(r->why, "");
     assert_string_equal(ranks[from].why, "");
-    assert_true(broken || peer_of(r)->links == 1); /* the connection that stands was not given up for it */
+    assert_true(broken ||
+                peer_of(r)->links == had + 1); /* the connection that stands was not given up for it */
     packet_free(there);
     packet_free(back);
     close(fd);
@@ -440,8 +445,8 @@ static void proof_is_overtaken(int from, bool broken)
 static void test_overtaken_proof(void **state)
 {
     (void)state;
-    for (int i = 0; i < 4; i++) {
-        proof_is_overtaken(i % 2, i / 2);
+    for (int i = 0; i < 8; i++) {
+        proof_is_overtaken(i % 2, i / 2 % 2, (uint32_t)i / 4);
         finish(state);
     }
 }
