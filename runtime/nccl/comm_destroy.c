@@ -217,12 +217,13 @@ void weft__comm_doom(weft__comm *comm, const char *why)
     weft__comm_stop(comm, WEFT_ERR_BROKEN, why ? why : "it was stopped");
 }
 
+/* What is still being split off is made to its end, and ends then: stopped now, its parent would be too. */
 void weft__comm_drop(weft__comm *comm)
 {
     bool joining;
     pthread_mutex_lock(&comm->lock);
     comm->dropped = true;
-    joining = atomic_load(&comm->state) == WEFT__COMM_JOINING;
+    joining = atomic_load(&comm->state) == WEFT__COMM_JOINING && !comm->parent;
     pthread_mutex_unlock(&comm->lock);
     if (atomic_load(&comm->graphs))
         weft__nccl_log(comm->nccl, 2, "communicator %s outlives its group: %u graphs hold it", comm->label,

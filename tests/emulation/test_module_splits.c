@@ -131,6 +131,24 @@ static void split_that_hangs(job_rank *me)
     b->close(b);
 }
 
+/* Who lets go of what is not split off yet has nothing against its parent, which lives. */
+static void dropped_before(job_rank *me)
+{
+    weft_backend *b;
+    owner o, child = {0};
+    if (me->arg) job_setenv(me, "WEFT_NCCL_SHARE", "1");
+    b = module_load(me);
+    join_all(me, b, &o, "parent");
+    if (me->rank == 1) job_await(me, 0, 1);
+    child.comm = b->open(b, &child, me->rank, 2, "child", false);
+    b->split(o.comm, child.comm, 0, me->rank);
+    b->drop(child.comm);
+    if (me->rank == 0) job_mark(me, 0);
+    sum_works(me, b, &o, 2);
+    b->drop(o.comm);
+    b->close(b);
+}
+
 /* With shared resources an abort of the child would end the parent's kernels without a
  * word: it is stopped. */
 static void shared_end(job_rank *me)
@@ -172,6 +190,9 @@ int main(int argc, char **argv)
                  .body = stopped_while_waiting),
         JOB_TEST("a split that one rank does not come to", .ranks = 2, .bare = true,
                  .body = split_that_hangs),
+        JOB_TEST("let go of before it is split off", .ranks = 2, .bare = true, .body = dropped_before),
+        JOB_TEST("likewise, and resources are shared", .ranks = 2, .bare = true, .processes = true,
+                 .arg = "share", .body = dropped_before),
         JOB_TEST("the end of what is split off is its own", .ranks = 2, .bare = true, .body = shared_end),
         JOB_TEST("unless resources are shared", .ranks = 2, .bare = true, .processes = true, .arg = "share",
                  .body = shared_end),
