@@ -167,7 +167,11 @@ void weft__device_stop_agreeing(weft__device *d)
 
 static void failed(weft_request *req, const char *why)
 {
-    if (req->device->part.dev_comm) weft__device_comm_unmade(req->device->part.dev_comm, req->status, why);
+    weft__device_comm *part = req->device->part.dev_comm;
+    if (!part) return;
+    weft__device_comm_unmade(part, req->status, why);
+    if (weft__device_phase(req) < WEFT__PHASE_ISSUING)
+        weft__device_comm_split_over(part); /* no module has it */
 }
 
 static void release(weft_request *req)

@@ -223,10 +223,27 @@ int weft__device_comm_rank(const weft__device_comm *dev_comm, int world_rank)
     return weft__group_member(dev_comm->group, world_rank);
 }
 
+static void drop_comm(weft__device_comm *dev_comm)
+{
+    if (dev_comm->comm) dev_comm->module->backend->drop(dev_comm->comm);
+    dev_comm->comm = NULL;
+}
+
 weft__device_comm *weft__device_comm_split_off(weft_group *group, weft__module *module)
 {
+    weft__device_comm *dev_comm;
     WEFT__ASSERT(weft__holds_engine(group->ctx) && !*place_of(group, module));
-    return make_for_group(group, module, false);
+    dev_comm = make_for_group(group, module, false);
+    if (dev_comm) dev_comm->splits = true;
+    return dev_comm;
+}
+
+void weft__device_comm_split_over(weft__device_comm *dev_comm)
+{
+    WEFT__ASSERT(weft__holds_engine(dev_comm->ctx));
+    if (!dev_comm->splits) return;
+    dev_comm->splits = false;
+    if (!dev_comm->group) drop_comm(dev_comm);
 }
 
 weft__device_comm *weft__device_comm_of_pair(weft_group *group, weft__module *module, int peer)
@@ -407,10 +424,10 @@ void weft__device_comm_doom(weft__device_comm *dev_comm, weft_status status, con
 static void drop(weft__device_comm *dev_comm)
 {
     WEFT__ASSERT(weft__list_empty(&dev_comm->waiting));
-    if (dev_comm->comm) dev_comm->module->backend->drop(dev_comm->comm);
+    if (!dev_comm->splits)
+        drop_comm(dev_comm); /* the module is told to split it off, as the other members' are */
     free(dev_comm->captured);
     dev_comm->captured = NULL;
-    dev_comm->comm = NULL;
     dev_comm->group = NULL;
     dev_comm->world = NULL;
     if (dev_comm->state != WEFT__DEVICE_COMM_DOOMED) device_comm_to(dev_comm, WEFT__DEVICE_COMM_DOOMED);
@@ -481,7 +498,11 @@ void weft__device_comms_shut(weft_context *ctx)
 {
     if (!ctx->module_count) return;
     weft__engine_take(ctx);
-    WEFT__LIST_EACH(device_comms_of(ctx), at) drop(WEFT__LIST_ENTRY(at, weft__device_comm, link));
+    WEFT__LIST_EACH(device_comms_of(ctx), at)
+    {
+        WEFT__LIST_ENTRY(at, weft__device_comm, link)->splits = false;
+        drop(WEFT__LIST_ENTRY(at, weft__device_comm, link));
+    }
     weft__engine_drop(ctx);
 }
 

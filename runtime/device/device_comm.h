@@ -25,6 +25,7 @@ typedef struct weft__device_comm {
     uint64_t id;       /* of the group */
     bool is_pair;      /* of two ranks in it */
     bool named;        /* its members meet by an id; else it is split off that of the group's parent */
+    bool splits;       /* and the work that does so is still to end: until then the module's comm stays */
     weft_group *group; /* NULL: it is gone */
     const int *world;  /* its ranks */
     int pair[2], rank, size;
@@ -50,6 +51,8 @@ bool weft__device_comm_begun(const weft_group *group, const weft__module *module
 int weft__device_comm_rank(const weft__device_comm *dev_comm, int world_rank);
 /* The communicator of a new group, which will be split off its parent's: no id is made.  NULL: no memory. */
 weft__device_comm *weft__device_comm_split_off(weft_group *group, weft__module *module);
+/* The work that was to split it off has ended, or will not begin: it goes now if its group is gone. */
+void weft__device_comm_split_over(weft__device_comm *dev_comm);
 /* Enters the ticket into the order once the communicator is there, or lets it go where it needs none; refuses it if it
  * will not be. */
 void weft__device_comm_await(weft__device_comm *dev_comm, weft__ticket *ticket);

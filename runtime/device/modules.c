@@ -108,6 +108,7 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     weft__program_went(d);
     work->marker = NULL;
     end(req, status, sentence);
+    if (d->part.dev_comm) weft__device_comm_split_over(d->part.dev_comm);
     weft__linger(ctx, module);
     weft__device_told(d, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
     weft__engine_leave(ctx, entered);
