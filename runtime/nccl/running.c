@@ -123,6 +123,9 @@ static bool end_first(weft__comm *comm)
         cudaGetLastError();
         snprintf(text, sizeof text, "cudaEventQuery: CUDA says \"%s\"", cudaGetErrorString(error));
         weft__comm_stop(comm, WEFT_ERR_SYSTEM, text);
+        /* The device may live, and write there until it is through, and until it answers that it does not. */
+        if (!is_through(comm) || cudaEventQuery(end->cuda) == cudaErrorNotReady) return false;
+        cudaGetLastError();
         finish_stopped(comm);
     } else if (end->cut || state >= WEFT__COMM_ABORTING) {
         finish_stopped(comm);

@@ -255,6 +255,33 @@ static void hot_path(job_rank *me)
     b->close(b);
 }
 
+/* The device is alive all the same, and the kernel may still write: the work is over when it does not any more, and who has its
+ * buffer then needs no order. */
+static void question_fails(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    cudaStream_t stream = new_stream(me);
+    float host[N] = {0}, *device = to_device(NULL, sizeof host);
+    owner o;
+    task t;
+    join_all(me, b, &o, "asked");
+    sum_works(me, b, &o, 2);
+    job_meet(me);
+    if (me->rank == 0) {
+        emu_script("cudaEventQuery@1=error:2");
+        t = sum_task(me, &o, device);
+        start(b, &t);
+        poll_until_over(b, &t);
+        CHECK_STATUS(WEFT_ERR_SYSTEM, t.status);
+        CHECK_TEXT(t.sentence, "cudaEventQuery");
+        CUDA(cudaMemcpyAsync(device, host, sizeof host, cudaMemcpyHostToDevice, stream));
+        CUDA(cudaStreamSynchronize(stream));
+    }
+    job_meet(me);
+    b->drop(o.comm);
+    b->close(b);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +301,8 @@ int main(int argc, char **argv)
                  .body = no_context),
         JOB_TEST("a driver that cannot be asked is no driver", .ranks = 1, .bare = true, .processes = true,
                  .body = driver_too_old),
+        JOB_TEST("a question for an end that fails", .ranks = 2, .bare = true, .processes = true,
+                 .body = question_fails),
         JOB_TEST("the hot path makes no blocking call, and makes nothing", .ranks = 2, .bare = true,
                  .processes = true, .body = hot_path),
     };
