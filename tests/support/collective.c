@@ -455,7 +455,7 @@ void collective_finish(running *r)
         WAIT_STATUS(WEFT_OK, r->req);
         fetch_image(r);
     }
-    judge(r);
+    if (!device_is_lost()) judge(r);
     collective_drop(r);
 }
 

@@ -56,9 +56,23 @@ bool device_is_emulated(void)
     return device()->emu_script != NULL;
 }
 
+static atomic_bool may_be_lost, lost;
+
+void device_may_be_lost(void)
+{
+    atomic_store(&may_be_lost, true);
+}
+
+bool device_is_lost(void)
+{
+    return atomic_load(&lost);
+}
+
 void device_check(const char *file, int line, const char *what, int error)
 {
-    if (error) {
+    if (error && atomic_load(&may_be_lost)) {
+        atomic_store(&lost, true);
+    } else if (error) {
         job_fail(file, line, "%s: error %d (%s)", what, error, device()->cudaGetErrorString(error));
     }
 }
@@ -143,6 +157,8 @@ static block *make(device_kind kind, size_t room)
     } else {
         DEVICE_OK(device()->cudaMalloc(&b->at, room));
     }
+    if (!b->at) b->at = malloc(room); /* the device is lost: somebody may write there, and no more */
+    CHECK(b->at);
     return b;
 }
 

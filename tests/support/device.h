@@ -55,6 +55,10 @@ const device_api *device(void);
 bool device_is_emulated(void);
 #define DEVICE_OK(call) device_check(__FILE__, __LINE__, #call, call)
 void device_check(const char *file, int line, const char *what, int error);
+/* From here on a call of CUDA that fails does not fail the test: the device of this process is lost then, and what was to be
+ * copied is not. */
+void device_may_be_lost(void);
+bool device_is_lost(void);
 
 bool job_on_device(void); /* JOB_MEMORY is set */
 bool device_has_streams(void);
