@@ -14,11 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MADE_BYTES 32 /* of a secret made here; stored as hex digits */
-#define NAME_BYTES 32
-#define LENGTH_LEAST \
-    16 /* what opens a connection lets who has seen it try secrets at leisure: shorter ones fall */
+#define MADE_BYTES  32 /* of a secret made here; stored as hex digits */
+#define NAME_BYTES  32
 #define KINDS_LEAST 8 /* of characters */
+
+/* What opens a connection lets who has seen it try secrets at leisure: each try takes this long.  Ranks of one host pay it
+ * beside each other, so memory is less than OWASP would have (19 MiB), and time more. */
+#define STRETCH_PASSES 3
+#define STRETCH_BYTES  (8U << 20)
 
 /* Everything up to the end of fd; one byte more than fits tells that it is too long. */
 static weft_status read_all(int fd, const char *source, weft__secret *secret)
@@ -186,11 +189,44 @@ weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret)
     return status;
 }
 
+/* Ranks cannot agree on a salt before they have met, so it is the job's name: a table of guesses is good for one name. */
+static weft_status stretch(const char *name, weft__secret *secret)
+{
+    unsigned char salt[crypto_pwhash_SALTBYTES];
+    weft__secret made = {.length = MADE_BYTES, .weakness = secret->weakness};
+    int failed;
+    if (sodium_init() < 0) return weft__fail(WEFT_ERR_SYSTEM, "libsodium cannot be initialised");
+    crypto_generichash(salt, sizeof salt, (const unsigned char *)name, strlen(name), NULL, 0);
+    failed = crypto_pwhash(made.bytes, made.length, (const char *)secret->bytes, secret->length, salt,
+                           STRETCH_PASSES, STRETCH_BYTES, crypto_pwhash_ALG_ARGON2ID13);
+    if (!failed) *secret = made;
+    weft__secret_wipe(&made);
+    return failed ? weft__fail_memory(STRETCH_BYTES, "the job's secret") : WEFT_OK;
+}
+
+weft_status weft__secret_take(const char *source, const char *name, weft__secret *secret)
+{
+    weft__secret read;
+    weft_status status = weft__secret_read(source, &read);
+    if (status) return status;
+    read.weakness = weft__secret_weakness(&read);
+    if (read.length < WEFT__SECRET_LEAST)
+        status = weft__fail(
+            WEFT_ERR_ARGUMENT,
+            "the job's secret from %s has %zu characters: expected at least %d; \"head -c 32 /dev/urandom | "
+            "base64\" makes a good one",
+            source, read.length, WEFT__SECRET_LEAST);
+    else if (read.length < WEFT__SECRET_RANDOM)
+        status = stretch(name, &read);
+    if (!status) *secret = read;
+    weft__secret_wipe(&read);
+    return status;
+}
+
 const char *weft__secret_weakness(const weft__secret *secret)
 {
     bool seen[256] = {false};
     int kinds = 0;
-    if (secret->length < LENGTH_LEAST) return "it has fewer than 16 characters";
     for (size_t i = 0; i < secret->length; i++) {
         kinds += !seen[secret->bytes[i]];
         seen[secret->bytes[i]] = true;

@@ -15,16 +15,22 @@
 typedef struct weft__secret {
     unsigned char bytes[WEFT__SECRET_MAX];
     size_t length;
-    bool made_here; /* none was given: only ranks of this host and user may join */
+    bool made_here;       /* none was given: only ranks of this host and user may join */
+    const char *weakness; /* of what was given: weft__secret_weakness; NULL: it has none */
 } weft__secret;
 
 /* "file:PATH" (must be 0600 and ours), "fd:N", "env:NAME"; trailing newline dropped; empty or over-long is
  * refused. */
 weft_status weft__secret_read(const char *source, weft__secret *secret);
+/* That, one of fewer than WEFT__SECRET_LEAST characters refused, and one that may be a password, since it has fewer than
+ * WEFT__SECRET_RANDOM, made hard to guess: what takes its place is Argon2id of it (RFC 9106), with a salt that is made of
+ * `name`, the job's.  Takes some 15 ms and 8 MiB then. */
+#define WEFT__SECRET_LEAST  16
+#define WEFT__SECRET_RANDOM 32
+weft_status weft__secret_take(const char *source, const char *name, weft__secret *secret);
 /* No source was given: read DIR/secret, or make it (exactly one of several ranks that race makes it). */
 weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret);
-/* Why somebody who listens could guess it, in words that tell nothing of it; NULL: it is long and varied
- * enough. */
+/* Why somebody who listens could guess it, in words that tell nothing of it; NULL: it is varied enough. */
 const char *weft__secret_weakness(const weft__secret *secret);
 void weft__secret_wipe(weft__secret *secret);
 

@@ -29,18 +29,18 @@ const char *weft__via_secret_source(const weft__join *how)
 
 weft_status weft__via_keys(weft__rendezvous *r, const weft__join *how, const char *id)
 {
-    const char *source = weft__via_secret_source(how), *weak;
+    const char *source = weft__via_secret_source(how);
     weft__secret secret;
     weft_status status = weft__job_dir_open(id, r->job_dir, sizeof r->job_dir, &r->job_dir_fd);
     if (status) return status;
-    status = *source ? weft__secret_read(source, &secret) : weft__secret_of_job(r->job_dir, &secret);
+    status =
+        *source ? weft__secret_take(source, how->job, &secret) : weft__secret_of_job(r->job_dir, &secret);
     if (status) return status;
-    weak = secret.made_here ? NULL : weft__secret_weakness(&secret);
-    if (weak) /* all ranks have the same: one tells */
+    if (secret.weakness) /* all ranks have the same: one tells */
         weft__log(r->rank <= 0 ? WEFT__WARN : WEFT__DEBUG,
                   "the job's secret from %s is weak: %s; who listens to one connection can guess it. "
                   "\"head -c 32 /dev/urandom | base64\" makes a good one",
-                  source, weak);
+                  source, secret.weakness);
     status = weft__keys_make(secret.bytes, secret.length, how->job, &r->keys);
     weft__secret_wipe(&secret);
     return status;

@@ -356,7 +356,7 @@ int main(int argc, char **argv)
     if (memory == MAP_FAILED) return 1;
     tables = memory;
     used = (atomic_int *)(tables + TABLES);
-    setenv("TEST_SECRET", "of all ranks", 1);
-    setenv("TEST_OTHER_SECRET", "of one rank", 1);
+    setenv("TEST_SECRET", "the secret of all ranks", 1);
+    setenv("TEST_OTHER_SECRET", "the secret of one rank", 1);
     return JOB_MAIN(tests, argc, argv);
 }

@@ -282,7 +282,7 @@ static void a_wrong_secret_is_told(job_rank *me)
 {
     char url[STORE_URL_BYTES];
     weft_store *store = NULL;
-    job_setenv(me, "STORE_SECRET", me->rank ? "wrong" : "right");
+    job_setenv(me, "STORE_SECRET", me->rank ? "the wrong secret" : "the right secret");
     if (me->rank == 0) CHECK_OK(weft_store_open(store_url(me, 1, url), "env:STORE_SECRET", STORE_MS, &store));
     job_meet(me);
     if (me->rank) {
@@ -291,7 +291,7 @@ static void a_wrong_secret_is_told(job_rank *me)
                      weft_store_open(store_url(me, 1, url), "env:STORE_SECRET", STORE_MS, &store));
         CHECK_PERIOD(before, job_now_ns(), 0, JOB_LATE_MS);
         CHECK_TEXT(weft_last_error(), "secret");
-        job_setenv(me, "STORE_SECRET", "right");
+        job_setenv(me, "STORE_SECRET", "the right secret");
         CHECK_OK(weft_store_open(store_url(me, 1, url), "env:STORE_SECRET", STORE_MS, &store));
         CHECK_OK(weft_store_set(store, "k", "v", 1));
     }

@@ -293,6 +293,14 @@ static inline char *secret_file(const char *name, const char *text)
     return source;
 }
 
+/* A password of its own for each name. */
+static inline char *password_file(const char *name)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s, of some length", name);
+    return secret_file(name, text);
+}
+
 static inline bool change_network(const struct ifreq *how, unsigned long what)
 {
     int fd = socket(AF_INET, SOCK_DGRAM, 0);

@@ -147,7 +147,7 @@ static void missing_ranks_are_named(void **state)
 
 static void secrets_must_agree(void **state)
 {
-    char *right = secret_file("right", "right"), *wrong = secret_file("wrong", "wrong");
+    char *right = password_file("right"), *wrong = password_file("wrong");
     (void)state;
     setenv("WEFT_SOCKET_IFNAME", "lo", 1); /* with a secret a server could be reached from elsewhere */
     cast_at_file(3);

@@ -21,7 +21,7 @@ static void ipv6_works(void **state)
 
 static void wider_places_need_a_secret(void **state)
 {
-    char *secret = secret_file("wide", "wide");
+    char *secret = password_file("wide");
     (void)state;
     cast(2);
     snprintf(parts[0].init_method, sizeof parts[0].init_method, "tcp://192.0.2.1:29500");

@@ -127,7 +127,7 @@ static void missing_ranks_are_named(void **state)
 /* Who has the wrong secret is alone, and told why that may be. */
 static void a_wrong_secret_is_told(void **state)
 {
-    char *right = secret_file("right", "right"), *wrong = secret_file("wrong", "wrong");
+    char *right = password_file("right"), *wrong = password_file("wrong");
     (void)state;
     setenv("WEFT_SOCKET_IFNAME", "lo", 1);
     cast_at_group(3, "239.77.1.1");
@@ -149,7 +149,7 @@ static void a_wrong_secret_is_told(void **state)
 /* Without a secret there is no way out of this host, with one it must be known which. */
 static void no_way_is_told(void **state)
 {
-    char *secret = secret_file("way", "way");
+    char *secret = password_file("way");
     (void)state;
     cast_at_group(2, "239.77.1.1");
     parts[0].secret = secret;

@@ -1,6 +1,7 @@
 /* Joining as the environment says: the variables of env://, of hosts and of interfaces. */
 #include "joiners.h"
 #include "rendezvous_wire.h"
+#include "secret.h"
 #include "skip.h"
 #include "status.h"
 #include "zap.h"
@@ -33,16 +34,18 @@ static void ask(void *context, const weft__keys *keys, char words[WEFT__SENTENCE
 }
 
 /* In a child, since it reads the settings. */
-static void await_joined(const char *secret, int n, int world)
+static void await_joined(const char *source, int n, int world)
 {
     pid_t pid = fork();
     int status;
     if (pid == 0) {
         char words[WEFT__SENTENCE_BYTES], expected[64];
+        weft__secret secret;
         weft__keys keys;
         void *context;
         alarm(JOB_ALARM_S);
-        assert_int_equal(weft__keys_derive(secret, strlen(secret), "test", &keys), WEFT_OK);
+        assert_int_equal(weft__secret_take(source, "test", &secret), WEFT_OK);
+        assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
         assert_int_equal(weft__zmq_take(&context), WEFT_OK);
         snprintf(expected, sizeof expected, "%d of %d ranks", world - n, world);
         do {
@@ -60,7 +63,7 @@ static void hosts_come_one_after_the_other(void **state)
 {
     static const char *const hosts[] = {"a", "b", "a", "c", "b", "a"};
     static const int expected[] = {0, 3, 1, 5, 4, 2};
-    char *secret = secret_file("hosts", "hosts");
+    char *secret = password_file("hosts");
     pid_t pids[6];
     (void)state;
     cast(6);
@@ -69,7 +72,7 @@ static void hosts_come_one_after_the_other(void **state)
         parts[i].secret = secret;
         setenv("WEFT_HOSTID", hosts[i], 1);
         pids[i] = play_as_process(i);
-        if (i < 5) await_joined("hosts", i + 1, 6); /* arrival decides */
+        if (i < 5) await_joined(secret, i + 1, 6); /* arrival decides */
     }
     unsetenv("WEFT_HOSTID");
     for (int i = 0; i < 6; i++) waitpid(pids[i], NULL, 0);
@@ -217,9 +220,21 @@ static void keep_warning(int level, const char *line, void *arg)
     if (level == 1) snprintf(parts[0].sentence, sizeof parts[0].sentence, "%s", line);
 }
 
+static void a_short_secret_is_refused(void **state)
+{
+    char *secret = secret_file("short", "fifteen letters");
+    (void)state;
+    cast(1);
+    parts[0].secret = secret;
+    waitpid(play_as_process(0), NULL, 0);
+    told(0, WEFT_ERR_ARGUMENT, "has 15 characters: expected at least 16");
+    assert_null(strstr(parts[0].sentence, "fifteen"));
+    free(secret);
+}
+
 static void a_poor_secret_is_warned_about(void **state)
 {
-    static const char *const texts[] = {"sesame", "Dvl4WkJ0t1m7uJZ8kq0b"};
+    static const char *const texts[] = {"01010101010101010", "Dvl4WkJ0t1m7uJZ8kq0b"};
     (void)state;
     for (int i = 0; i < 2; i++) {
         char *secret = secret_file("poor", texts[i]);
@@ -232,7 +247,7 @@ static void a_poor_secret_is_warned_about(void **state)
         if (i)
             assert_string_equal(parts[0].sentence, "");
         else
-            assert_non_null(strstr(parts[0].sentence, "is weak: it has fewer than 16 characters"));
+            assert_non_null(strstr(parts[0].sentence, "is weak: it has fewer than 8 different characters"));
         assert_null(strstr(parts[0].sentence, texts[i]));
         free(secret);
     }
@@ -243,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_come_one_after_the_other),
         cmocka_unit_test(an_interface_is_named),
+        cmocka_unit_test(a_short_secret_is_refused),
         cmocka_unit_test(a_poor_secret_is_warned_about),
         cmocka_unit_test(ranks_without_a_way_out_meet_on_loopback),
         cmocka_unit_test(rank_0_serves_where_others_can_come),

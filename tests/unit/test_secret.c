@@ -471,8 +471,7 @@ static void nothing_is_left_of_a_secret_half_made(void **state)
 
 static void poor_secrets_are_called_so(void **state)
 {
-    static const char *const poor[] = {"abc", "fifteen letters", "aaaaaaaaaaaaaaaaaaaaaaaa",
-                                       "0101010101010101"};
+    static const char *const poor[] = {"aaaaaaaaaaaaaaaaaaaaaaaa", "0101010101010101"};
     static const char *const good[] = {"0123456789abcdef", "correct horse battery staple"};
     weft__secret secret;
     (void)state;
@@ -490,9 +489,56 @@ static void poor_secrets_are_called_so(void **state)
     unsetenv("TEST_SECRET");
 }
 
+static void take(const char *text, const char *name, weft__secret *secret)
+{
+    setenv("TEST_SECRET", text, 1);
+    assert_int_equal(weft__secret_take("env:TEST_SECRET", name, secret), WEFT_OK);
+    unsetenv("TEST_SECRET");
+}
+
+static bool same(const weft__secret *one, const weft__secret *other)
+{
+    return one->length == other->length && !memcmp(one->bytes, other->bytes, one->length);
+}
+
+/* The vector was made by Python's argon2-cffi: passes 3, 8 MiB, one lane, salt BLAKE2b-128 of "job". */
+static void passwords_are_made_hard_to_guess(void **state)
+{
+    static const char password[] = "correct horse battery", random[] = "0123456789abcdef0123456789abcdef";
+    static const unsigned char vector[] = {0xb0, 0xcf, 0x82, 0xbf, 0x34, 0xad, 0x5a, 0xbc, 0x0f, 0xb8, 0xe0,
+                                           0x04, 0x49, 0x0d, 0xbf, 0x33, 0x21, 0xff, 0x9f, 0x15, 0x29, 0x50,
+                                           0x27, 0x30, 0xc1, 0x71, 0x0f, 0x80, 0x94, 0x55, 0x9d, 0xaa};
+    weft__secret secret, again, other;
+    (void)state;
+    take(password, "job", &secret);
+    assert_int_equal(secret.length, sizeof vector);
+    assert_memory_equal(secret.bytes, vector, sizeof vector);
+    take(password, "job", &again);
+    assert_true(same(&secret, &again));
+    take(password, "another", &other);
+    assert_false(same(&secret, &other));
+    take(random, "job", &secret);
+    assert_int_equal(secret.length, strlen(random));
+    assert_memory_equal(secret.bytes, random, strlen(random));
+}
+
+static void short_ones_are_refused(void **state)
+{
+    weft__secret secret = {.length = 7};
+    (void)state;
+    setenv("TEST_SECRET", "fifteen letters", 1);
+    assert_int_equal(weft__secret_take("env:TEST_SECRET", "job", &secret), WEFT_ERR_ARGUMENT);
+    assert_non_null(strstr(weft_last_error(), "env:TEST_SECRET has 15 characters: expected at least 16"));
+    assert_null(strstr(weft_last_error(), "fifteen"));
+    assert_int_equal(secret.length, 7);
+    unsetenv("TEST_SECRET");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passwords_are_made_hard_to_guess),
+        cmocka_unit_test(short_ones_are_refused),
         /* First: this process has not read its settings yet. */
         cmocka_unit_test(a_runtime_directory_that_is_not_there_is_passed_over),
         cmocka_unit_test(somebody_elses_runtime_directory_is_passed_over),

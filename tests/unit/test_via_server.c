@@ -258,7 +258,7 @@ static void a_vanished_server_is_told(void **state)
 
 static void a_wrong_secret_is_refused(void **state)
 {
-    char *right = secret_file("right", "right"), *wrong = secret_file("wrong", "wrong");
+    char *right = password_file("right"), *wrong = password_file("wrong");
     (void)state;
     cast(3);
     for (int i = 0; i < 3; i++) parts[i].secret = right;
@@ -289,7 +289,7 @@ static void refuse_once(const char *source, int port)
     void *context, *router, *monitor;
     char endpoint[64];
     uint16_t event = 0;
-    assert_int_equal(weft__secret_read(source, &secret), WEFT_OK);
+    assert_int_equal(weft__secret_take(source, "test", &secret), WEFT_OK);
     assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
     router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, &keys, 1000);
@@ -307,7 +307,7 @@ static void refuse_once(const char *source, int port)
 
 static void who_refuses_once_may_be_closing(void **state)
 {
-    char *secret = secret_file("once", "once");
+    char *secret = password_file("once");
     int port = cast(2);
     pid_t server, pids[2];
     (void)state;
@@ -347,7 +347,7 @@ static void welcome_to(const char *source, int port, int rank, int world)
     weft__keys keys;
     void *context, *router;
     int n;
-    assert_int_equal(weft__secret_read(source, &secret), WEFT_OK);
+    assert_int_equal(weft__secret_take(source, "test", &secret), WEFT_OK);
     assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
     assert_int_equal(weft__zap_admit(&keys), WEFT_OK);
@@ -366,7 +366,7 @@ static void welcome_to(const char *source, int port, int rank, int world)
 static void a_welcome_that_cannot_be_is_refused(void **state)
 {
     static const int welcomes[][2] = {{-5, 3}, {3, 3}, {0, 0}, {0, -1}, {INT32_MIN, INT32_MAX}, {7, 1 << 21}};
-    char *secret = secret_file("welcome", "welcome");
+    char *secret = password_file("welcome");
     (void)state;
     for (size_t i = 0; i < sizeof welcomes / sizeof *welcomes; i++) {
         int port = cast(2), status;
