@@ -82,6 +82,7 @@ typedef struct work {
     int32_t *in, *out;
     atomic_bool over;
     weft_status status; /* of what was under way last */
+    bool refused;       /* it was not: the group broke between two calls, as on a busy machine it may */
     int64_t done;
     char text[512];
 } work;
@@ -91,7 +92,8 @@ static void work_on(work *w)
     while (w->busy && !atomic_load(&w->over) && w->status == WEFT_OK) {
         weft_request *req = NULL;
         w->status = weft_all_reduce(w->rank->world, w->in, w->out, LARGE, WEFT_INT32, WEFT_SUM, NULL, &req);
-        if (w->status != WEFT_OK) return;
+        w->refused = w->status != WEFT_OK;
+        if (w->refused) return;
         w->status = weft_wait(req, JOB_WAIT_MS);
         snprintf(w->text, sizeof w->text, "%s", weft_request_message(req));
         weft_release(req);
@@ -189,7 +191,7 @@ static void vanish(job_rank *me)
     work_on(&w);
     await_named(me, is_lost ? all & ~lost : lost);
     if (me->rank == cutter) pthread_join(thread, NULL);
-    if (plan->busy) CHECK_INT(w.status, WEFT_ERR_PEER);
+    if (plan->busy) CHECK_INT(w.status, w.refused ? WEFT_ERR_BROKEN : WEFT_ERR_PEER);
     if (is_lost)
         check_cut_off(me);
     else
