@@ -11,6 +11,7 @@
  * Ranks stay zombies until CLEARING: so their numbers, and those of their groups,
  * cannot mean somebody else. */
 #include "run_job.h"
+#include "run_adopted.h"
 #include "run_agent.h"
 #include "run_clock.h"
 #include "run_input.h"
@@ -46,6 +47,7 @@ struct job {
     struct run_input input;
     struct run_watchdog watchdog;
     struct run_signals signals;
+    struct run_adopted adopted;
     int signal_fd;
     time_t begun;
     enum phase phase;
@@ -68,29 +70,21 @@ static void signal_all(const struct job *job, int signal)
     for (int r = 0; r < job->options->ranks; r++) run_rank_signal(&job->ranks[r], signal);
 }
 
-/* Processes whose parent ended are this process's children now.  Those that have ended are reaped, the others
- * get the signal.  Where the kernel does not list them they are only reaped, and not before CLEARING.  True: some are left. */
-static bool signal_adopted(const struct job *job, int signal)
+static bool is_own(const void *arg, pid_t pid)
 {
-    char path[64];
-    bool left = false;
-    FILE *f;
-    int pid;
+    const struct job *job = arg;
+    bool own = pid == job->watchdog.pid;
+    for (int r = 0; r < job->options->ranks && !own; r++)
+        own = job->ranks[r].pid == pid && !job->ranks[r].gone;
+    return own;
+}
+
+/* What has ended is reaped where the kernel does not list children too, but not before CLEARING.  True: some are left. */
+static bool signal_adopted(struct job *job, int signal)
+{
     if (job->phase >= CLEARING)
         while (waitpid(-1, NULL, WNOHANG) > 0) continue;
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    f = fopen(path, "re");
-    if (!f) return false;
-    while (fscanf(f, "%d", &pid) == 1) {
-        bool ours = pid == job->watchdog.pid;
-        for (int r = 0; r < job->options->ranks && !ours; r++)
-            ours = job->ranks[r].pid == pid && !job->ranks[r].gone;
-        if (ours || waitpid(pid, NULL, WNOHANG) != 0) continue;
-        if (signal) kill(pid, signal);
-        left = true;
-    }
-    fclose(f);
-    return left;
+    return run_adopted_signal(&job->adopted, signal, is_own, job);
 }
 
 /* ---- from phase to phase ----------------------------------------------------------------------------- */
@@ -112,7 +106,21 @@ static void kill_all(struct job *job)
 {
     signal_all(job, SIGKILL);
     signal_adopted(job, SIGKILL);
-    enter(job, KILLING, -1);
+    enter(job, KILLING, GRACE_MS);
+}
+
+/* Of a rank that has become another user's, by sudo(8) say, nothing can be asked for. */
+static void give_up_foreign(struct job *job)
+{
+    for (int r = 0; r < job->options->ranks; r++) {
+        struct run_rank *rank = &job->ranks[r];
+        if (!rank->pid || rank->ended || !kill(rank->pid, 0) || errno != EPERM) continue;
+        run_say(&job->output, "rank %d (pid %d) is another user's now, cannot be killed, and is left running",
+                job->options->first + r, (int)rank->pid);
+        if (!job->exit_code) job->exit_code = RUN_EXIT_CANNOT;
+        run_watchdog_forget(&job->watchdog, rank->pid);
+        rank->pid = 0;
+    }
 }
 
 /* "; weft-inspect --post-mortem default-29500 tells what all did last", where they have recorded it. */
@@ -159,7 +167,8 @@ static bool all_gone(struct job *job)
     bool gone = true;
     for (int r = 0; r < job->options->ranks; r++) {
         struct run_rank *rank = &job->ranks[r];
-        if (rank->pid && !rank->gone && kill(-rank->pid, 0) && errno == ESRCH) {
+        if (rank->pid && !rank->gone && kill(-rank->pid, 0) &&
+            (errno == ESRCH || (errno == EPERM && job->kills > 1))) {
             rank->gone = true;
             run_watchdog_forget(&job->watchdog, rank->pid);
         }
@@ -232,8 +241,12 @@ static void look_at_clock(struct job *job)
         job->kills++;
         enter(job, EMPTYING, GRACE_MS);
         break;
-    case RUNNING:
-    case KILLING: break;
+    case KILLING:
+        give_up_foreign(job);
+        enter(job, KILLING, GRACE_MS);
+        look_at_ranks(job);
+        break;
+    case RUNNING: break;
     }
 }
 
@@ -459,12 +472,14 @@ static bool open_job(struct job *job, const struct run_style *style, char *faile
 
 static void live(struct job *job)
 {
+    run_adopted_open(&job->adopted);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     job->begun = time(NULL);
     if (job->options->timeout_ms) job->time_up_ms = now_ms() + job->options->timeout_ms;
     start_all(job);
     while (job->phase < CLEARING || !is_clear(job) || !run_output_ended(&job->output)) turn(job);
     run_watchdog_stop(&job->watchdog);
+    run_adopted_close(&job->adopted);
 }
 
 /* For weft-inspect --post-mortem, beside what the ranks have recorded. */
@@ -488,7 +503,7 @@ static void record_exits(const struct job *job)
 int run_job(const struct run_options *options, const struct run_style *style)
 {
     struct job job = {.options = options, .culprit = -1, .phase_ends_ms = NEVER, .time_up_ms = NEVER};
-    char failed[512];
+    char failed[RUN_NAME_BYTES];
     job.input.give = job.input.pipe = -1;
     if (open_job(&job, style, failed, sizeof(failed))) {
         live(&job);

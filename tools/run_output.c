@@ -93,7 +93,7 @@ static void end_stream(struct run_stream *s)
 
 static void lose(struct run_output *o, size_t sink, int error)
 {
-    char name[4352];
+    char name[RUN_NAME_BYTES];
     if (!o->lost) {
         name_of(o, sink, name, sizeof(name));
         run_say(o, "cannot write %s: %s", name, strerror(error));
@@ -104,7 +104,7 @@ static void lose(struct run_output *o, size_t sink, int error)
 bool run_output_free(struct run_output *o)
 {
     bool kept = true;
-    char name[4352];
+    char name[RUN_NAME_BYTES];
     for (size_t i = 0; i < o->n; i++) {
         end_stream(&o->streams[i]);
         run_buffer_free(&o->streams[i].unsent);

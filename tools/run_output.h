@@ -16,6 +16,8 @@
 #define RUN_SINK_BYTES ((size_t)1 << 16) /* a sink that holds more takes no further line */
 #define RUN_NOT_POLLED SIZE_MAX
 
+enum { RUN_NAME_BYTES = 4352 }; /* room for a path and "/rank.N.out" */
+
 struct run_sink {
     int fd;
     int last_rank;  /* whose bytes came last, -1: weft-run's own */

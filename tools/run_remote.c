@@ -47,6 +47,7 @@ struct remote {
     int port, signal_fd, n;                                    /* n: of hosts */
     enum phase phase;
     int64_t phase_ends_ms, time_up_ms, ping_ms;
+    bool hurried; /* a second signal has come */
     int culprit, exit_code;
     size_t credit; /* bytes of input that may be sent on */
     bool input_ended, cut[2];
@@ -402,7 +403,8 @@ static void look_at_signals(struct remote *r)
             r->exit_code = 128 + signal;
             stop_all(r, signal);
         } else {
-            kill_all(r); /* whoever asks twice does not want to wait */
+            r->hurried = true; /* whoever asks twice does not want to wait */
+            kill_all(r);
         }
     }
 }
@@ -421,7 +423,7 @@ static void look_at_clock(struct remote *r)
     if (r->phase == NOTICED) {
         blame(r);
         stop_all(r, SIGTERM);
-    } else if (run_output_full(&r->output)) {
+    } else if (run_output_full(&r->output) && !r->hurried) {
         r->phase_ends_ms =
             now + GRACE_MS; /* nobody listens to the hosts meanwhile, who end their ranks by themselves */
     } else {
@@ -561,7 +563,7 @@ int run_remote(const struct run_remote_options *options, const struct run_style 
                        .time_up_ms = NEVER,
                        .culprit = -1,
                        .credit = RUN_INPUT_WINDOW};
-    char failed[512];
+    char failed[RUN_NAME_BYTES];
     if (!run_secret_find(r.secret, failed, sizeof(failed))) {
         fprintf(stderr, "weft-run: %s\n", failed);
         return RUN_EXIT_USAGE;

@@ -16,6 +16,7 @@ int run_signals_open(struct run_signals *before)
         if (!sigaction(wanted[i], NULL, &now) && now.sa_handler != SIG_IGN) sigaddset(&set, wanted[i]);
     sigprocmask(SIG_SETMASK, &set, NULL);
     sigaction(SIGPIPE, &ignore, &before->pipe);
+    sigaction(SIGXFSZ, &ignore, &before->file_size); /* a write says so as well */
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -23,6 +24,7 @@ void run_signals_restore(const struct run_signals *before)
 {
     sigset_t none;
     sigaction(SIGPIPE, &before->pipe, NULL);
+    sigaction(SIGXFSZ, &before->file_size, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }

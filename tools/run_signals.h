@@ -7,7 +7,7 @@
 
 /* The signal state that weft-run was started with. */
 struct run_signals {
-    struct sigaction pipe;
+    struct sigaction pipe, file_size;
 };
 
 /* Blocks what weft-run acts on; a descriptor that tells of it, or -1.  What it was told to ignore (nohup, a background

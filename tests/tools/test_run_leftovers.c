@@ -167,6 +167,35 @@ static void who_has_left_the_group_is_asked_first(void **state)
     assert_string_equal(text, "asked\n");
 }
 
+/* What a script has started before it becomes weft-run is not a rank's. */
+static void who_was_there_before_stays(void **state)
+{
+    char line[1024], text[TEXT_BYTES];
+    (void)state;
+    snprintf(line, sizeof(line),
+             "--version >/dev/null; sh -c 'sleep 300 & echo $! >before; exec " WEFT_RUN "-n 1 true'");
+    assert_int_equal(run(line)->code, 0);
+    read_text("before", text);
+    assert_int_equal(kill((pid_t)atoi(text), 0), 0);
+    kill((pid_t)atoi(text), SIGKILL);
+}
+
+/* Whoever takes a second SIGTERM for "at once" gets one. */
+static void who_has_left_the_group_is_asked_once(void **state)
+{
+    char text[TEXT_BYTES];
+    (void)state;
+    forget_pids();
+    run("-n 1 sh -c 'setsid sh -c \"trap \\\"echo asked >>times\\\" TERM; echo \\$\\$ >>pids; i=0; "
+        "while [ \\$i -lt 20 ]; do sleep 0.02; i=\\$((i + 1)); done\" </dev/null >/dev/null 2>&1 & "
+        "for n in 1 2 3; do setsid sh -c \"trap exit TERM; while :; do sleep 0.$n; done\" </dev/null "
+        ">/dev/null 2>&1 & done; "
+        "until [ -s pids ]; do sleep 0.01; done; sleep 0.1'");
+    assert_int_equal(left_running("pids"), 0);
+    read_text("times", text);
+    assert_string_equal(text, "asked\n");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +206,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_ranks_leave_behind),
         cmocka_unit_test(what_has_left_the_group_with_a_child),
         cmocka_unit_test(who_has_left_the_group_is_asked_first),
+        cmocka_unit_test(who_has_left_the_group_is_asked_once),
+        cmocka_unit_test(who_was_there_before_stays),
     };
     if (argc == 2 && !strcmp(argv[1], "kills")) return be_a_rank_that_kills();
     return cmocka_run_group_tests(tests, run_line_begin, run_line_end);

@@ -371,6 +371,9 @@ static void what_cannot_be_written_is_told(void **state)
     r = run("-n 1 sh -c 'echo hi; exec sleep 0.3 >/dev/null 2>&1' >/dev/full");
     assert_int_equal(r->code, 126);
     assert_true(has(r->err, "weft-run: cannot write standard output: No space left on device"));
+    r = run("--version >/dev/null; (ulimit -f 8; exec " WEFT_RUN "-n 1 head -c 100000 /dev/zero >limited)");
+    assert_int_equal(r->code, 126);
+    assert_true(has(r->err, "weft-run: cannot write standard output: File too large"));
 }
 
 static void a_signal_ends_a_wait_for_a_reader(void **state)
