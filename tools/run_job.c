@@ -109,7 +109,7 @@ static void kill_all(struct job *job)
     enter(job, KILLING, GRACE_MS);
 }
 
-/* Of a rank that has become another user's, by sudo(8) say, nothing can be asked for. */
+/* Nothing can be asked of a rank that has become another user's, by sudo(8) say. */
 static void give_up_foreign(struct job *job)
 {
     for (int r = 0; r < job->options->ranks; r++) {
