@@ -281,7 +281,12 @@ const char *weft__tcp_kept_resume(weft__tcp_peer *peer, const weft__tcp_standing
     WEFT__ASSERT(!kept->count && !peer->current, kept->count);
     if (n > again_count(kept)) return cannot;
     kept->first += n;
-    for (; n; n--) arrived_oldest(&kept->again, owners);
+    for (; n; n--) {
+        /* All of it is there: so must know who takes it back before its owner is told. */
+        next = WEFT__LIST_ENTRY(kept->again.next, weft__outgoing, link);
+        next->done = sizeof next->frame + next->frame.length;
+        arrived_oldest(&kept->again, owners);
+    }
     if (kept->torn || again_has_void(kept))
         return "wants again what had been taken back, and there was no memory to keep it";
     if (!theirs->offset) return NULL;

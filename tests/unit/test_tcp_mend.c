@@ -258,12 +258,15 @@ static void test_full_ring(void **state)
 /* ---- what is taken back while others are given back ---- */
 
 static packet *other;
+static bool
+    other_was_known; /* to have reached the other end in part at least, as weft__p2p_cancel_send asks */
 
 /* What is not written any more leaves no copy. */
 static void retract_other(packet *l)
 {
     const int held = tcp_of(l->rank)->rests.held;
     l->on_sent = NULL;
+    other_was_known = other->out.done || other->out.numbered;
     l->rank->t->retract(l->rank->t, &other->out);
     assert_int_equal(tcp_of(l->rank)->rests.held, held);
     memset(other->bytes, 0xee, other->out.frame.length + 1);
@@ -320,6 +323,25 @@ static void test_retract_what_has_arrived(void **state)
     assert_int_equal(first->status, WEFT_OK);
     assert_int_equal(other->sent_times, 0);
     assert_int_equal(ranks[1].arrived[0], 3);
+    packet_free(first), packet_free(other);
+}
+
+/* The word is lost with its connection, and comes again over another one. */
+static void test_retract_what_has_arrived_before(void **state)
+{
+    packet *first = two_written();
+    char lost[4096];
+    (void)state;
+    other_was_known = false;
+    while (ranks[1].arrived[0] < 3) turn(&ranks[1]);
+    while (recv(peer_of(&ranks[0])->link->polled.fd, lost, sizeof lost, MSG_DONTWAIT) > 0) continue;
+    cut(peer_of(&ranks[0])->link->polled.fd, 0);
+    while (peer_of(&ranks[0])->state != WEFT__TCP_MENDING) turn(&ranks[0]);
+    assert_int_equal(first->sent_times, 0);
+    UNTIL(first->sent_times);
+    assert_int_equal(first->status, WEFT_OK);
+    assert_int_equal(other->sent_times, 0);
+    assert_true(other_was_known);
     packet_free(first), packet_free(other);
 }
 
@@ -459,6 +481,8 @@ int main(void)
                                        cmocka_unit_test_teardown(test_full_ring, finish),
                                        cmocka_unit_test_teardown(test_retract_from_sent, finish),
                                        cmocka_unit_test_teardown(test_retract_what_has_arrived, finish),
+                                       cmocka_unit_test_teardown(test_retract_what_has_arrived_before,
+                                                                 finish),
                                        cmocka_unit_test_teardown(test_gone, finish),
                                        cmocka_unit_test_teardown(test_silent, finish),
                                        cmocka_unit_test_teardown(test_slow, finish),
