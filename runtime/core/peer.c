@@ -279,6 +279,12 @@ weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool
     return weft__poller_add(&ctx->poller, &m->death, EPOLLIN);
 }
 
+static bool has_ended(const weft__peer *m)
+{
+    struct pollfd at = {.fd = m->death.fd, .events = POLLIN};
+    return m->death.fd >= 0 && poll(&at, 1, 0) == 1;
+}
+
 /* ---- exec ----
  * Its pipe ends as its process does, of which the pidfd tells; as it leaves the job; and as it becomes another program, which
  * has no stack yet in the moment in which the kernel closes what it had open. */
@@ -293,8 +299,9 @@ static void look_no_more(weft_context *ctx, weft__peer *m)
 static void look_for_exec(weft_context *ctx, weft__peer *m, int64_t now_ns)
 {
     m->look_ns = 0;
+    /* Where its process has ended, its number may be another's by now: the pidfd tells of it. */
     if (weft__has_left(m) || atomic_load(&m->gone) == WEFT__DIED || now_ns > m->look_until_ns ||
-        !weft__process_is_seen(&m->process) || weft__process_is_same(&m->process))
+        has_ended(m) || !weft__process_is_seen(&m->process) || weft__process_is_same(&m->process))
         return;
     if (!weft__process_is_another(&m->process)) {
         m->look_ns = now_ns + LOOK_EVERY_NS;
@@ -321,12 +328,6 @@ weft_status weft__peer_watch_exec(weft_context *ctx, int rank, int tie_fd)
     m->tie.fd = tie_fd;
     m->tie.ready = on_tie;
     return weft__poller_add(&ctx->poller, &m->tie, EPOLLIN);
-}
-
-static bool has_ended(const weft__peer *m)
-{
-    struct pollfd at = {.fd = m->death.fd, .events = POLLIN};
-    return m->death.fd >= 0 && poll(&at, 1, 0) == 1;
 }
 
 bool weft__peer_process_has_ended(weft_context *ctx, int rank)
