@@ -234,11 +234,11 @@ void weft__attempt_expired(weft_context *ctx, int peer, const weft__create_messa
 {
     char text[WEFT__GROUP_CREATE_TEXT];
     attempt *a = find_attempt(ctx, &m->key);
-    if (!a && m->culprit >=
-                  0) /* it is over, and that member, which others were to tell so, may not have heard it */
-        weft__create_send_failure(ctx, peer, WEFT__MESSAGE_CREATE_FAILED, &m->key, (weft_status)m->status,
-                                  m->culprit, (const char *)m->rest);
-    if (!a || a->failed != WEFT_OK || !weft__set_has(a->joined, peer)) return;
+    if (!a || a->failed != WEFT_OK) { /* it is over, which others may still have to tell that member */
+        weft__spread_again(ctx, peer, &m->key, sizeof m->key);
+        return;
+    }
+    if (!weft__set_has(a->joined, peer)) return;
     snprintf(text, sizeof text, "%s", (const char *)m->rest);
     if (m->culprit < 0) name_missing(ctx, a, text, sizeof text);
     fail_attempt(ctx, a, (weft_status)m->status, m->culprit, text);

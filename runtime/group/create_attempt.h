@@ -3,7 +3,8 @@
  * The lead is the lowest member.  Its engine keeps count whether its own caller has come or not, so it may not know yet who
  * the members are: it asks the first one that joins (ASK), which answers with all of them (MEMBERS), and of the others hears
  * no more than that they mean the same.  When all have come it gives the group its number and tells all (spreading.h).  Whatever ends it
- * before is told to all that have joined, and stays as a tombstone from which later ones learn of it, until all have.
+ * before is told to all that have joined, and stays as a tombstone from which later ones learn of it, until all have.  A member
+ * that gives up an attempt that is over is told once more what became of it, if others still have to tell it that.
  *
  * What it relies on: who joins says so before anything else of that attempt, on one connection, in order.  Who has joined and
  * dies, or is not reached any more, or gives up, ends the attempt; so whoever was asked answers, or it is over.

@@ -239,8 +239,7 @@ static weft_request *waiting_for_lead(weft_context *ctx, int lead)
     WEFT__LIST_EACH(&ctx->pending, at)
     {
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->op.kind == WEFT__OP_NEW_GROUP && req->u.creation->lead == lead && !req->u.creation->doubts)
-            return req;
+        if (req->op.kind == WEFT__OP_NEW_GROUP && req->u.creation->lead == lead) return req;
     }
     return NULL;
 }
@@ -257,7 +256,8 @@ static weft_request *waiting_with(weft_context *ctx, int rank)
     return NULL;
 }
 
-/* For a word that others pass on, one of whom is that rank.  A lead that has left may have said it before. */
+/* For a word that others pass on, one of whom has died, that rank.  (Who leaves has sent on what it had, and a lead that leaves tells
+ * each that lacks its word itself, before its goodbye.) */
 static weft_request *waiting_for_others(weft_context *ctx, int rank)
 {
     WEFT__LIST_EACH(&ctx->pending, at)
@@ -266,7 +266,6 @@ static weft_request *waiting_for_others(weft_context *ctx, int rank)
         const weft_group *group = req->op.kind == WEFT__OP_NEW_GROUP ? req->u.creation->group : NULL;
         if (group && req->u.creation->gave_up == WEFT_OK && weft__request_state(req) < WEFT__DRAINING &&
             weft__group_member(group, rank) >= 0 &&
-            (req->u.creation->lead != rank || weft__has_left(&ctx->peers[rank])) &&
             weft__spread_goes_by_others(ctx, group->world, group->size))
             return req;
     }
@@ -277,9 +276,10 @@ static void create_peer_gone(weft_context *ctx, int rank, const char *why)
 {
     weft_request *req;
     weft__attempts_end(ctx, rank, why);
-    while ((req = waiting_for_others(ctx, rank)) != NULL) weft__group_create_doubt(req, rank, why);
     while ((req = waiting_for_lead(ctx, rank)) != NULL)
         weft__group_create_fail(req, WEFT_ERR_PEER, rank, why);
+    while (!weft__has_left(&ctx->peers[rank]) && (req = waiting_for_others(ctx, rank)) != NULL)
+        weft__group_create_doubt(req, rank, why);
     weft__attempts_forget(ctx, rank);
 }
 

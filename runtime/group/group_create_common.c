@@ -115,11 +115,16 @@ static void making_expire(weft_request *req, int64_t now_ns)
         weft__group_create_give_up(req, WEFT_ERR_TIMEOUT, text);
         return;
     }
+    /* The lead, which has heard of that death too, has ended it, or has said before what it is to say again. */
+    if (f->doubts && !f->asked) {
+        f->asked = true;
+        await_verdict(req);
+        f->give_up(req);
+        return;
+    }
     if (f->doubts) {
         snprintf(text, sizeof text, "%s", f->text);
-        f->give_up(req);
-        if (weft__request_state(req) < WEFT__DRAINING)
-            weft__group_create_fail(req, f->gave_up, f->culprit, text);
+        weft__group_create_fail(req, f->gave_up, f->culprit, text);
         return;
     }
     weft__peer_name(req->ctx, f->lead, who, sizeof who);

@@ -20,8 +20,9 @@ typedef struct weft__group_create {
     weft_group *group;                  /* to be; a reference */
     int lead;                           /* world rank */
     weft_status gave_up;                /* WEFT_OK: not yet */
-    bool doubts;                        /* it gave up as its verdict may be lost, */
-    int culprit;                        /* with that rank of the world */
+    bool doubts;                        /* its verdict may be lost with that dead rank of the world, */
+    int culprit;
+    bool asked; /* about which the lead has been asked */
     char text[WEFT__GROUP_CREATE_TEXT];
 } weft__group_create;
 
@@ -43,8 +44,8 @@ void weft__group_create_ready(weft_request *req, uint64_t id, const weft__group_
 /* culprit: world rank that is gone, or -1.  text: behind the request's name. */
 void weft__group_create_fail(weft_request *req, weft_status status, int culprit, const char *text);
 void weft__group_create_give_up(weft_request *req, weft_status status, const char *why);
-/* That member is gone, and with it perhaps the lead's word, which others pass on (spreading.h): it is awaited for a while, and
- * the lead is told only where it does not come. */
+/* That member has died, and with it perhaps the lead's word, which others pass on (spreading.h) and bring all the same: it is
+ * awaited for a while; then the lead is asked, and only where that does not answer either the request fails. */
 void weft__group_create_doubt(weft_request *req, int culprit, const char *why);
 /* "1.5 s passed; rank 3 (host b, pid 77) has not joined": at *at behind text, one that is missing. */
 void weft__group_create_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes);

@@ -6,46 +6,44 @@
 #include "peer.h"
 #include "rank_set.h"
 #include "reserve.h"
+#include "spread_word.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define SILENCE_NS (150 * WEFT__MS) /* then a host is gone past */
 
-/* SPREAD, and TAKEN, which says no more than that. */
-typedef struct word {
-    uint64_t number; /* of what its origin spreads */
-    int32_t origin, type;
-    uint32_t length;      /* of the message */
-    uint32_t goes_on;     /* SPREAD: the set stands before the message, and it is sent on; TAKEN: it was */
-    unsigned char rest[]; /* set and message */
-} word;
-
-typedef enum told_state { UNTOLD, TOLD, DONE } told_state;
+typedef enum told_state { UNTOLD, TOLD, PASSING, DONE } told_state;
 
 typedef struct told_host {
     told_state state;
-    int rank; /* TOLD: who was */
+    int rank; /* who was told; -1: nobody */
     int64_t until_ns;
 } told_host;
 
-/* A word that hosts have not answered, or that is just being sent. */
+/* A word that some have not said that they have, or that is just being sent. */
 typedef struct spreading {
     weft__list link;
-    word *word;        /* with its set */
-    int *ranks;        /* to which it goes: the members of the tree */
-    weft__seats *tree; /* NULL: they are all on one host */
+    weft__spread_word *word; /* with its set */
+    int *ranks;              /* to which it goes: the members of the tree */
+    weft__seats *tree;       /* of more than one host */
     told_host *hosts;
-    int awaited, held;
+    unsigned char *lack;   /* ranks of this host and of those below that have not said that they have it */
+    unsigned char *askers; /* ranks that are to hear that all of those have it */
+    int awaited, held;     /* awaited: hosts that are TOLD */
+    bool again;            /* it is to be told once more, in a pass over all of them */
 } spreading;
 
 typedef struct spread_state {
     weft__list list;
     uint64_t number;
+    weft__spread_memory memory;
 } spread_state;
 
-static const uint8_t told_follows[] = {
-    [UNTOLD] = WEFT__MAY_BECOME(TOLD) | WEFT__MAY_BECOME(DONE), [TOLD] = WEFT__MAY_BECOME(DONE), [DONE] = 0};
+static const uint8_t told_follows[] = {[UNTOLD] = WEFT__MAY_BECOME(TOLD) | WEFT__MAY_BECOME(DONE),
+                                       [TOLD] = WEFT__MAY_BECOME(PASSING) | WEFT__MAY_BECOME(DONE),
+                                       [PASSING] = WEFT__MAY_BECOME(DONE),
+                                       [DONE] = 0};
 
 static spread_state *state_of(const weft_context *ctx)
 {
@@ -66,16 +64,41 @@ static void spreading_free(spreading *s)
 {
     weft__list_remove(&s->link);
     weft__reserve_give(s->word);
+    weft__reserve_give(s->lack);
+    weft__reserve_give(s->askers);
     free(s->ranks);
     weft__seats_free(s->tree);
     free(s->hosts);
     free(s);
 }
 
-static void let_go(spreading *s)
+static void answer_to(weft_context *ctx, int peer, const weft__spread_word *w, weft__spread_answer what)
+{
+    const weft__spread_taken t = {w->number, w->origin, what};
+    weft__p2p_control(ctx->p2p, peer, WEFT__MESSAGE_SPREAD_TAKEN, &t, sizeof t);
+}
+
+/* Saying so may find that others are gone: it has left the list before. */
+static void finish(weft_context *ctx, spreading *s)
+{
+    weft__list_remove(&s->link);
+    weft__list_init(&s->link);
+    weft__spread_remember(&state_of(ctx)->memory, s->word);
+    for (int rank = weft__set_next(s->askers, 0, ctx->world_size); rank >= 0;
+         rank = weft__set_next(s->askers, rank + 1, ctx->world_size))
+        answer_to(ctx, rank, s->word, WEFT__ALL_HAVE);
+    spreading_free(s);
+}
+
+static bool all_have(const weft_context *ctx, const spreading *s)
+{
+    return weft__set_is_empty(s->lack, weft__set_bytes(ctx->world_size));
+}
+
+static void let_go(weft_context *ctx, spreading *s)
 {
     s->held--;
-    if (!s->held && !s->awaited) spreading_free(s);
+    if (!s->held && all_have(ctx, s)) finish(ctx, s);
 }
 
 /* The lead first, then by number. */
@@ -89,27 +112,6 @@ static int list_ranks(const weft_context *ctx, const unsigned char *set, int ori
     return n;
 }
 
-/* NULL: no memory.  Held by its caller, who gives it back by let_go.  Takes the word over, which stays where it fails. */
-static spreading *spreading_new(weft_context *ctx, word *w)
-{
-    const int ranks = ctx->world_size;
-    spreading *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
-    weft__list_init(&s->link);
-    s->held = 1;
-    s->ranks = malloc(((size_t)ranks + 1) * sizeof *s->ranks);
-    if (s->ranks &&
-        weft__host_tree_of(ctx, s->ranks, list_ranks(ctx, w->rest, w->origin, s->ranks), &s->tree))
-        s->hosts = calloc(s->tree ? (size_t)s->tree->hosts : 1, sizeof *s->hosts);
-    if (s->hosts) {
-        s->word = w;
-        weft__list_append(&state_of(ctx)->list, &s->link);
-        return s;
-    }
-    spreading_free(s);
-    return NULL;
-}
-
 static int own_host(const weft_context *ctx, const spreading *s)
 {
     int i = 0;
@@ -117,41 +119,59 @@ static int own_host(const weft_context *ctx, const spreading *s)
     return i < s->tree->size ? weft__host_of(s->tree, i) : -1;
 }
 
+/* Who has died or left needs no word. */
+static void list_lacking(const weft_context *ctx, spreading *s)
+{
+    const int own = own_host(ctx, s);
+    for (int i = 0; i < s->tree->size; i++) {
+        const int rank = s->ranks[i];
+        if (rank != ctx->rank && rank != s->word->origin &&
+            atomic_load(&ctx->peers[rank].gone) < WEFT__LEFT &&
+            weft__host_is_below(ctx, weft__host_of(s->tree, i), own))
+            weft__set_add(s->lack, rank);
+    }
+}
+
+static told_host *hosts_new(const weft__seats *tree)
+{
+    told_host *hosts = tree ? calloc((size_t)tree->hosts, sizeof *hosts) : NULL;
+    for (int host = 0; hosts && host < tree->hosts; host++) hosts[host].rank = -1;
+    return hosts;
+}
+
+/* NULL: no memory, or they are all on one host.  Held by its caller, who gives it back by let_go.  Takes the word over, which
+ * stays where it fails. */
+static spreading *spreading_new(weft_context *ctx, weft__spread_word *w)
+{
+    const size_t bytes = weft__set_bytes(ctx->world_size);
+    spreading *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    weft__list_init(&s->link);
+    s->held = 1;
+    s->lack = weft__reserve_zeroed(bytes);
+    s->askers = weft__reserve_zeroed(bytes);
+    s->ranks = malloc(((size_t)ctx->world_size + 1) * sizeof *s->ranks);
+    if (s->lack && s->askers && s->ranks &&
+        weft__host_tree_of(ctx, s->ranks, list_ranks(ctx, w->rest, w->origin, s->ranks), &s->tree))
+        s->hosts = hosts_new(s->tree);
+    if (s->hosts) {
+        s->word = w;
+        list_lacking(ctx, s);
+        weft__list_append(&state_of(ctx)->list, &s->link);
+        return s;
+    }
+    spreading_free(s);
+    return NULL;
+}
+
 /* ---- sending ---- */
 
-static const unsigned char *message_of(const weft_context *ctx, const word *w)
-{
-    return w->rest + (w->goes_on ? weft__set_bytes(ctx->world_size) : 0);
-}
-
-static word *word_new(weft_context *ctx, const word *head, const unsigned char *set, const void *message)
-{
-    const size_t before = set ? weft__set_bytes(ctx->world_size) : 0;
-    word *w = weft__reserve_zeroed(sizeof *w + before + head->length);
-    if (!w) return NULL;
-    *w = *head;
-    w->goes_on = set != NULL;
-    if (set) memcpy(w->rest, set, before);
-    memcpy(w->rest + before, message, head->length);
-    return w;
-}
-
-static size_t word_bytes(const weft_context *ctx, const word *w)
-{
-    return sizeof *w + (w->goes_on ? weft__set_bytes(ctx->world_size) : 0) + w->length;
-}
-
-/* Without memory for that its deadline speaks. */
+/* It is to send nothing on.  Without memory for that its deadline speaks. */
 static void tell(weft_context *ctx, const spreading *s, int rank)
 {
-    const word *w = s->word;
-    word *alone;
-    if (w->origin == ctx->rank) {
-        weft__p2p_control(ctx->p2p, rank, w->type, message_of(ctx, w), w->length);
-        return;
-    }
-    alone = word_new(ctx, w, NULL, message_of(ctx, w));
-    if (alone) weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_SPREAD, alone, word_bytes(ctx, alone));
+    weft__spread_word *alone = weft__spread_word_new(ctx, s->word, NULL, weft__spread_message(ctx, s->word));
+    if (alone)
+        weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_SPREAD, alone, weft__spread_word_bytes(ctx, alone));
     weft__reserve_give(alone);
 }
 
@@ -177,9 +197,8 @@ static void tell_below(weft_context *ctx, spreading *s, int host);
 
 static void go_past(weft_context *ctx, spreading *s, int host)
 {
-    const int rank = s->hosts[host].state == TOLD ? s->hosts[host].rank : -1;
     told_to(s, host, DONE);
-    tell_ranks(ctx, s, host, rank);
+    tell_ranks(ctx, s, host, s->hosts[host].rank);
     tell_below(ctx, s, host);
 }
 
@@ -196,7 +215,8 @@ static void tell_host(weft_context *ctx, spreading *s, int host)
     s->hosts[host].until_ns = weft__now_ns() + SILENCE_NS;
     told_to(s, host, TOLD);
     weft__alarm_check(ctx, s->hosts[host].until_ns);
-    weft__p2p_control(ctx->p2p, speaker, WEFT__MESSAGE_SPREAD, s->word, word_bytes(ctx, s->word));
+    weft__p2p_control(ctx->p2p, speaker, WEFT__MESSAGE_SPREAD, s->word,
+                      weft__spread_word_bytes(ctx, s->word));
 }
 
 static void tell_below(weft_context *ctx, spreading *s, int host)
@@ -213,7 +233,8 @@ static void pass_on(weft_context *ctx, spreading *s)
     tell_ranks(ctx, s, host, s->word->origin);
 }
 
-static void tell_each(weft_context *ctx, const word *head, const unsigned char *set, const void *message)
+static void tell_each(weft_context *ctx, const weft__spread_word *head, const unsigned char *set,
+                      const void *message)
 {
     for (int rank = weft__set_next(set, 0, ctx->world_size); rank >= 0;
          rank = weft__set_next(set, rank + 1, ctx->world_size))
@@ -221,29 +242,45 @@ static void tell_each(weft_context *ctx, const word *head, const unsigned char *
 }
 
 /* False: its hosts are few, or there is no memory, and each is to be told. */
-static bool spread_along(weft_context *ctx, const word *head, const unsigned char *set, const void *message)
+static bool spread_along(weft_context *ctx, const weft__spread_word *head, const unsigned char *set,
+                         const void *message)
 {
     spreading *s;
-    word *w;
-    bool many;
+    weft__spread_word *w;
     if (weft__set_count(set, ctx->world_size) <= ctx->told_at_once) return false;
-    w = word_new(ctx, head, set, message);
+    w = weft__spread_word_new(ctx, head, set, message);
     s = w ? spreading_new(ctx, w) : NULL;
-    if (!s) {
-        weft__reserve_give(w);
-        return false;
+    if (!s) weft__reserve_give(w);
+    if (s && s->tree->hosts <= ctx->told_at_once) {
+        spreading_free(s);
+        s = NULL;
     }
-    many = s->tree && s->tree->hosts > ctx->told_at_once;
-    if (many) pass_on(ctx, s);
-    let_go(s);
-    return many;
+    if (!s) return false;
+    pass_on(ctx, s);
+    let_go(ctx, s);
+    return true;
 }
 
 void weft__spread(weft_context *ctx, int type, const void *bytes, size_t length, const unsigned char *set)
 {
-    const word head = {++state_of(ctx)->number, ctx->rank, type, (uint32_t)length, 0};
+    const weft__spread_word head = {++state_of(ctx)->number, ctx->rank, type, (uint32_t)length, 0};
     if (weft__set_has(set, ctx->rank)) weft__p2p_control(ctx->p2p, ctx->rank, type, bytes, length);
     if (!spread_along(ctx, &head, set, bytes)) tell_each(ctx, &head, set, bytes);
+}
+
+void weft__spread_again(weft_context *ctx, int rank, const void *begins, size_t length)
+{
+    WEFT__LIST_EACH(&state_of(ctx)->list, at)
+    {
+        spreading *s = WEFT__LIST_ENTRY(at, spreading, link);
+        if (s->word->origin != ctx->rank || !weft__set_has(s->lack, rank) || s->word->length < length ||
+            memcmp(weft__spread_message(ctx, s->word), begins, length) != 0)
+            continue;
+        s->held++;
+        tell(ctx, s, rank);
+        let_go(ctx, s);
+        return;
+    }
 }
 
 bool weft__spread_goes_by_others(const weft_context *ctx, const int *ranks, int n)
@@ -259,84 +296,110 @@ bool weft__spread_goes_by_others(const weft_context *ctx, const int *ranks, int 
 /* ---- what comes ---- */
 
 /* As if its origin had sent it. */
-static void hear(weft_context *ctx, const word *w)
+static void hear(weft_context *ctx, const weft__spread_word *w)
 {
     const weft__peer *origin = &ctx->peers[w->origin];
     if (weft__is_gone(origin) && !weft__has_left(origin)) return; /* what was expected of it has ended */
     WEFT__EACH_PROTOCOL(ctx, p)
     {
         if (w->type >= p->first && w->type <= p->last)
-            p->message(ctx, w->origin, w->type, message_of(ctx, w), w->length);
+            p->message(ctx, w->origin, w->type, weft__spread_message(ctx, w), w->length);
     }
 }
 
-static void answer(weft_context *ctx, int peer, const word *w, bool went_on)
+static spreading *find_spreading(const weft_context *ctx, int origin, uint64_t number)
 {
-    const word taken = {w->number, w->origin, w->type, 0, went_on};
-    weft__p2p_control(ctx->p2p, peer, WEFT__MESSAGE_SPREAD_TAKEN, &taken, sizeof taken);
+    WEFT__LIST_EACH(&state_of(ctx)->list, at)
+    {
+        spreading *s = WEFT__LIST_ENTRY(at, spreading, link);
+        if (s->word->origin == origin && s->word->number == number) return s;
+    }
+    return NULL;
 }
 
-static bool send_on(weft_context *ctx, const word *w)
+static spreading *begin_to_pass(weft_context *ctx, const weft__spread_word *w)
 {
-    word *copy = word_new(ctx, w, w->rest, message_of(ctx, w));
+    weft__spread_word *copy = weft__spread_word_new(ctx, w, w->rest, weft__spread_message(ctx, w));
     spreading *s = copy ? spreading_new(ctx, copy) : NULL;
-    if (!s) {
+    if (s)
+        pass_on(ctx, s);
+    else
         weft__reserve_give(copy);
-        return false;
-    }
-    if (s->tree) pass_on(ctx, s);
-    let_go(s);
-    return true;
+    return s;
 }
 
-static bool is_sound(const weft_context *ctx, const word *w, size_t length)
+/* Once, however many ask for it: who has been gone past asks for it as well as who has gone past it. */
+static void send_on(weft_context *ctx, int peer, const weft__spread_word *w)
 {
-    const int ranks = ctx->world_size;
-    const int last = 8 * (int)weft__set_bytes(ranks);
-    if (length < sizeof *w || w->origin < 0 || w->origin >= ranks || w->goes_on > 1) return false;
-    if (length != word_bytes(ctx, w) || w->origin == ctx->rank) return false;
-    if (w->type < WEFT__MESSAGE_CREATE_JOIN || w->type > WEFT__MESSAGE_SHRINK_EXPIRED) return false;
-    return !w->goes_on || (weft__set_has(w->rest, ctx->rank) && weft__set_next(w->rest, ranks, last) < 0);
+    spreading *s;
+    if (weft__spread_remembers(&state_of(ctx)->memory, w)) {
+        answer_to(ctx, peer, w, WEFT__ALL_HAVE);
+        return;
+    }
+    s = find_spreading(ctx, w->origin, w->number);
+    if (s)
+        s->held++;
+    else
+        s = begin_to_pass(ctx, w);
+    if (!s) {
+        answer_to(ctx, peer, w, WEFT__CANNOT);
+        return;
+    }
+    weft__set_add(s->askers, peer);
+    if (!all_have(ctx, s)) answer_to(ctx, peer, w, WEFT__PASSES);
+    let_go(ctx, s);
 }
 
 static void take_spread(weft_context *ctx, int peer, const void *bytes, size_t length)
 {
     /* Copied: what is sent in answer may come back through the same buffer. */
-    word *w = length >= sizeof *w ? weft__reserve_get(length) : NULL;
+    weft__spread_word *w = length >= sizeof *w ? weft__reserve_get(length) : NULL;
     if (!w && length >= sizeof *w) return;
     if (w) memcpy(w, bytes, length);
-    if (!w || !is_sound(ctx, w, length)) {
+    if (!w || !weft__spread_word_is_sound(ctx, w, length)) {
         weft__peer_refused(ctx, peer, "a word that is to be spread, which is none");
     } else {
-        if (w->goes_on) answer(ctx, peer, w, send_on(ctx, w));
+        if (w->goes_on)
+            send_on(ctx, peer, w);
+        else
+            answer_to(ctx, peer, w, WEFT__HAS);
         hear(ctx, w);
     }
     weft__reserve_give(w);
 }
 
+static void all_below_have(weft_context *ctx, spreading *s, int top)
+{
+    for (int i = 0; i < s->tree->size; i++)
+        if (weft__host_is_below(ctx, weft__host_of(s->tree, i), top)) weft__set_remove(s->lack, s->ranks[i]);
+}
+
+/* Who was told at that host. */
+static void speaker_answers(weft_context *ctx, spreading *s, int host, weft__spread_answer what)
+{
+    const told_state state = s->hosts[host].state;
+    if (what == WEFT__ALL_HAVE) all_below_have(ctx, s, host);
+    if (what == WEFT__ALL_HAVE && state != DONE) told_to(s, host, DONE);
+    if (what == WEFT__PASSES && state == TOLD) told_to(s, host, PASSING);
+    if (what == WEFT__CANNOT && state == TOLD) go_past(ctx, s, host);
+}
+
 static void take_answer(weft_context *ctx, int peer, const void *bytes, size_t length)
 {
-    word taken;
-    if (length != sizeof taken) {
+    spreading *s;
+    weft__spread_taken t = {0};
+    if (length == sizeof t) memcpy(&t, bytes, sizeof t);
+    if (length != sizeof t || t.answer >= WEFT__ANSWERS) {
         weft__peer_refused(ctx, peer, "an answer to a word that was spread, which is none");
         return;
     }
-    memcpy(&taken, bytes, sizeof taken);
-    WEFT__LIST_EACH(&state_of(ctx)->list, at)
-    {
-        spreading *s = WEFT__LIST_ENTRY(at, spreading, link);
-        if (s->word->origin != taken.origin || s->word->number != taken.number) continue;
-        s->held++;
-        for (int h = 0; h < s->tree->hosts; h++) {
-            if (s->hosts[h].state != TOLD || s->hosts[h].rank != peer) continue;
-            if (taken.goes_on)
-                told_to(s, h, DONE);
-            else
-                go_past(ctx, s, h);
-        }
-        let_go(s);
-        return;
-    }
+    s = find_spreading(ctx, t.origin, t.number);
+    if (!s) return;
+    s->held++;
+    weft__set_remove(s->lack, peer);
+    for (int host = 0; host < s->tree->hosts; host++)
+        if (s->hosts[host].rank == peer) speaker_answers(ctx, s, host, (weft__spread_answer)t.answer);
+    let_go(ctx, s);
 }
 
 static void spread_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
@@ -349,6 +412,12 @@ static void spread_take_message(weft_context *ctx, int peer, int type, const voi
 
 /* ---- who does not answer ---- */
 
+static bool is_silent(const told_host *told, int rank, int64_t now_ns)
+{
+    if (rank < 0) return told->state == TOLD && now_ns >= told->until_ns;
+    return (told->state == TOLD || told->state == PASSING) && told->rank == rank;
+}
+
 /* One whose speaker is that rank, or where that is -1 one that has said nothing until now.  False: there is none. */
 static bool find_silent(const weft_context *ctx, int rank, int64_t now_ns, spreading **which, int *host)
 {
@@ -356,11 +425,9 @@ static bool find_silent(const weft_context *ctx, int rank, int64_t now_ns, sprea
     WEFT__LIST_EACH(&state_of(ctx)->list, at)
     {
         *which = WEFT__LIST_ENTRY(at, spreading, link);
-        for (*host = 0; (*which)->awaited && *host < (*which)->tree->hosts; ++*host) {
-            const told_host *told = &(*which)->hosts[*host];
-            if (told->state == TOLD && (rank < 0 ? now_ns >= told->until_ns : told->rank == rank))
-                return true;
-        }
+        if (rank < 0 && !(*which)->awaited) continue;
+        for (*host = 0; *host < (*which)->tree->hosts; ++*host)
+            if (is_silent(&(*which)->hosts[*host], rank, now_ns)) return true;
     }
     return false;
 }
@@ -373,19 +440,85 @@ static void go_past_silent(weft_context *ctx, int rank, int64_t now_ns)
     while (find_silent(ctx, rank, now_ns, &s, &host)) {
         s->held++;
         go_past(ctx, s, host);
-        let_go(s);
+        let_go(ctx, s);
     }
 }
 
+static spreading *find_lacking(const weft_context *ctx, int rank)
+{
+    WEFT__LIST_EACH(&state_of(ctx)->list, at)
+    {
+        spreading *s = WEFT__LIST_ENTRY(at, spreading, link);
+        if (weft__set_has(s->lack, rank)) return s;
+    }
+    return NULL;
+}
+
+/* Also one that passes it on: what it had in its hands may be lost. */
 static void spread_peer_gone(weft_context *ctx, int rank, const char *why)
+{
+    spreading *s;
+    (void)why;
+    go_past_silent(ctx, rank, 0);
+    while ((s = find_lacking(ctx, rank)) != NULL) {
+        s->held++;
+        weft__set_remove(s->lack, rank);
+        let_go(ctx, s);
+    }
+}
+
+/* It lacks the word still. */
+static void spread_peer_unreachable(weft_context *ctx, int rank, const char *why)
 {
     (void)why;
     go_past_silent(ctx, rank, 0);
 }
 
+/* One that is marked, and is no more; telling may end others. */
+static spreading *next_again(const weft_context *ctx)
+{
+    WEFT__LIST_EACH(&state_of(ctx)->list, at)
+    {
+        spreading *s = WEFT__LIST_ENTRY(at, spreading, link);
+        if (!s->again) continue;
+        s->again = false;
+        s->held++;
+        return s;
+    }
+    return NULL;
+}
+
+static void spread_peer_returns(weft_context *ctx, int rank)
+{
+    spreading *s;
+    WEFT__LIST_EACH(&state_of(ctx)->list, at) WEFT__LIST_ENTRY(at, spreading, link)->again = true;
+    while ((s = next_again(ctx)) != NULL) {
+        if (weft__set_has(s->lack, rank)) tell(ctx, s, rank);
+        let_go(ctx, s);
+    }
+}
+
+/* This rank leaves, and can be asked by nobody any more. */
+static void tell_all_that_lack(weft_context *ctx)
+{
+    spreading *s;
+    WEFT__LIST_EACH(&state_of(ctx)->list, at)
+    {
+        s = WEFT__LIST_ENTRY(at, spreading, link);
+        s->again = s->word->origin == ctx->rank;
+    }
+    while ((s = next_again(ctx)) != NULL) {
+        for (int rank = weft__set_next(s->lack, 0, ctx->world_size); rank >= 0;
+             rank = weft__set_next(s->lack, rank + 1, ctx->world_size))
+            tell(ctx, s, rank);
+        let_go(ctx, s);
+    }
+}
+
 static int64_t spread_due(weft_context *ctx, int64_t now_ns)
 {
     int64_t next = WEFT__NEVER;
+    if (now_ns == WEFT__NEVER) tell_all_that_lack(ctx);
     go_past_silent(ctx, -1, now_ns);
     WEFT__LIST_EACH(&state_of(ctx)->list, at)
     {
@@ -420,5 +553,6 @@ const weft__protocol weft__spreading_protocol = {.name = "spreading",
                                                  .close = spread_close,
                                                  .message = spread_take_message,
                                                  .peer_gone = spread_peer_gone,
-                                                 .peer_unreachable = spread_peer_gone,
+                                                 .peer_unreachable = spread_peer_unreachable,
+                                                 .peer_returns = spread_peer_returns,
                                                  .due = spread_due};

@@ -1,13 +1,15 @@
-/* create_game.c - new_group: members ask for groups in any order, late, never, or give up; ranks die, or are stopped for less
- * than others wait for a lead's word.
+/* create_game.c - new_group: members ask for groups in any order, late, never, or give up; ranks die, leave when they need no
+ * group any more, or are stopped: for less than others wait for a lead's word, and those that lead nothing also for longer.
  *
  * An attempt is one group that its members ask for once each.  What must hold: all that got OK have the same
  * group, and no other attempt's; nobody waits for ever; nobody gives up without a reason; who is named as
  * gone is; and as long as nobody has died and messages arrive before deadlines pass, an attempt that failed
- * anywhere has failed for all. */
+ * anywhere has failed for all, whoever has left and whoever was stopped on the way. */
+#include "alarm.h"
 #include "chance.h"
 #include "executors.h"
 #include "games.h"
+#include "leave.h"
 #include "protocols.h"
 #include "trace.h"
 #include "world.h"
@@ -15,7 +17,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ATTEMPTS_MOST = 4, STOPPED_MS = 250 };
+enum {
+    ATTEMPTS_MOST = 4,
+    STOPPED_MS = 250,
+    STOPPED_LONG_MS = 2500,
+    STOPS_MOST = 3,
+    ROW_MOST = 8,
+    ROUNDS = 100
+};
 
 typedef struct attempt {
     int ranks[WIRES_RANKS_MAX], size;
@@ -29,7 +38,8 @@ static attempt attempts[ATTEMPTS_MOST];
 static int attempt_count;
 static int next_of[WIRES_RANKS_MAX]; /* attempt that a rank looks at next */
 static weft_group *worlds[WIRES_RANKS_MAX];
-static bool some_gave_up; /* somebody cancels, or does not come */
+static bool some_gave_up; /* somebody cancels, or does not come, or comes late */
+static bool some_cancelled, some_leave, left[WIRES_RANKS_MAX];
 
 static void draw_attempt(attempt *a)
 {
@@ -83,35 +93,108 @@ static void cancel_some(void)
     int rank = world_some_rank();
     if (world_is_away(rank) || !a->req[rank] || weft_is_completed(a->req[rank])) return;
     TRACE("rank %d cancels its group %d", rank, (int)(a - attempts));
-    some_gave_up = true;
+    some_gave_up = some_cancelled = true;
     weft_cancel(a->req[rank]);
+}
+
+static bool some_are_to_ask(void)
+{
+    for (int rank = 0; rank < world.ranks; rank++)
+        if (world_lives(rank) && next_of[rank] < attempt_count) return true;
+    return false;
+}
+
+static bool leads(int rank)
+{
+    for (int i = 0; i < attempt_count; i++) {
+        int lead = attempts[i].ranks[0];
+        for (int k = 1; k < attempts[i].size; k++)
+            if (attempts[i].ranks[k] < lead) lead = attempts[i].ranks[k];
+        if (lead == rank) return true;
+    }
+    return false;
+}
+
+/* For how long, in ms.  Not for long where it may have given up: as it goes on it looks at its time before it has read
+ * all that has come. */
+static int stop_some(void)
+{
+    const int rank = world_some_rank();
+    const bool is_long = !leads(rank) && !some_cancelled && chance_one_in(2);
+    const int ms = is_long ? STOPPED_LONG_MS : STOPPED_MS;
+    some_gave_up = some_gave_up || is_long;
+    world_away(rank, ms * WEFT__MS);
+    return ms;
+}
+
+static bool needs_nothing(int rank)
+{
+    for (int i = 0; i < attempt_count; i++)
+        if (attempts[i].req[rank] && !weft_is_completed(attempts[i].req[rank])) return false;
+    return next_of[rank] == attempt_count;
+}
+
+static void leave(int rank)
+{
+    weft_context *ctx = world_rank(rank);
+    int moved;
+    if (!world_lives(rank) || world_is_away(rank) || !needs_nothing(rank)) return;
+    atomic_store(&ctx->closing, true);
+    if (!weft__leave_check(ctx, "", &moved) || !world_lives(rank)) return;
+    weft__alarm_send(ctx); /* as its watchdog does at last */
+    if (!world_lives(rank)) return;
+    left[rank] = true;
+    wires_leave(rank, false);
+}
+
+/* Each that has begun to, and is let go of by then, and others with it. */
+static void leave_with_time(void)
+{
+    for (int rounds = 0; rounds < ROUNDS; rounds++) {
+        for (int rank = 0; rank < world.ranks; rank++)
+            if (atomic_load(&world_rank(rank)->closing) || (rounds < ROUNDS / 2 && chance_one_in(ROUNDS)))
+                leave(rank);
+        world_settle_for(20 * WEFT__MS);
+    }
 }
 
 static void run(void)
 {
-    int idle = 0;
-    bool cancels = chance_one_in(8), stops = !world.hasty && chance_one_in(4);
-    while (idle < 3 * world.ranks) {
+    int idle = 0, stopped_ms = STOPPED_MS,
+        stops = world.hasty || chance_one_in(2) ? 0 : 1 + chance_below(STOPS_MOST);
+    bool cancels = chance_one_in(8);
+    some_leave = chance_one_in(4);
+    while (idle < 3 * world.ranks && world_deaths() < world.ranks) {
         int rank = world_some_rank();
         if (chance_one_in(3) && !world_is_away(rank) && call_next(rank))
             idle = 0;
         else
             idle += !world_step();
-        if (cancels && chance_one_in(16)) cancel_some();
-        if (!stops || !chance_one_in(16)) continue;
-        stops = false;
-        world_away(world_some_rank(), STOPPED_MS * WEFT__MS);
+        if (cancels && world_lives(rank) && chance_one_in(16)) cancel_some();
+        if (some_leave && world_deaths() < world.ranks - 1 && chance_one_in(4)) leave(world_some_rank());
+        if (!stops || world_deaths() == world.ranks || !chance_one_in(some_are_to_ask() ? 16 : 3)) continue;
+        stops--;
+        if (stop_some() > STOPPED_MS) stopped_ms = STOPPED_LONG_MS;
     }
-    world_settle_for(STOPPED_MS * WEFT__MS); /* whoever was stopped goes on */
+    for (int ms = 0; ms < stopped_ms; ms += STOPPED_MS)
+        world_settle_for(STOPPED_MS * WEFT__MS); /* whoever was stopped goes on */
     for (int rank = 0; rank < world.ranks; rank++)
         while (world_lives(rank) && call_next(rank)) world_step();
+    if (some_leave) leave_with_time();
     world_settle();
 }
 
 /* The request's end at that rank; PENDING: it has not asked, or is dead. */
 static weft_status end_at(const attempt *a, int rank)
 {
-    return a->req[rank] && world_lives(rank) ? a->req[rank]->status : WEFT_PENDING;
+    return a->req[rank] && (world_lives(rank) || left[rank]) ? a->req[rank]->status : WEFT_PENDING;
+}
+
+static int killed(void)
+{
+    int n = world_deaths();
+    for (int i = 0; i < world.ranks; i++) n -= left[i];
+    return n;
 }
 
 static void check_end(attempt *a, int rank, const char *what)
@@ -141,7 +224,7 @@ static void check_agreement(const attempt *a, const char *what)
             trace_blame("%s: rank %d got group %#llx, rank %d %#llx", what, ok,
                         (unsigned long long)a->group[ok]->id, rank, (unsigned long long)a->group[rank]->id);
     }
-    if (ok >= 0 && other >= 0 && !world.hasty && !world_deaths())
+    if (ok >= 0 && other >= 0 && !world.hasty && !killed())
         trace_blame("%s: rank %d got it, rank %d did not: %s", what, ok, other,
                     weft_request_message(a->req[other]));
 }
@@ -166,10 +249,11 @@ static void check(void)
             if (end_at(a, rank) == WEFT_OK) made[rank] = a->group[rank];
         }
         check_agreement(a, what);
-        world_check_broken(made, world.ranks, what);
+        if (!some_leave) world_check_broken(made, world.ranks, what);
         for (int k = 0; k < i; k++) check_numbers(a, &attempts[k], what);
     }
-    world_check_broken(worlds, world.ranks, "the world");
+    if (!some_leave)
+        world_check_broken(worlds, world.ranks, "the world"); /* who dies as it leaves breaks nothing */
 }
 
 static void let_go(void)
@@ -181,16 +265,25 @@ static void let_go(void)
         }
 }
 
+/* Each host is told by the one before it, so that of few ranks some pass words on. */
+static void make_a_row(void)
+{
+    for (int rank = 0; rank < world.ranks; rank++)
+        world_rank(rank)->fan_out = world_rank(rank)->told_at_once = 1;
+}
+
 void play_create(void)
 {
     int everybody[WIRES_RANKS_MAX];
-    some_gave_up = false;
+    some_gave_up = some_cancelled = false;
     world_open(WIRES_RANKS_MAX, false, weft__executors);
     for (int i = 0; i < world.ranks; i++) everybody[i] = i;
     for (int i = 0; i < world.ranks; i++)
         worlds[i] = world_group(i, world_group_id(0), everybody, world.ranks);
     if (chance_one_in(2)) world_draw_tree();
+    if (world.ranks <= ROW_MOST && chance_one_in(2)) make_a_row();
     memset(next_of, 0, sizeof next_of);
+    memset(left, 0, sizeof left);
     attempt_count = 1 + chance_below(ATTEMPTS_MOST);
     for (int i = 0; i < attempt_count; i++) draw_attempt(&attempts[i]);
     if (chance_one_in(2)) world_plan_deaths(3);

@@ -269,12 +269,12 @@ static void check_late(int ranks)
 }
 
 /* Each says to the lead that it has come.  What becomes of it goes down the tree, where hosts are many, and is answered: of the root
- * to each below it, of others to those below and once above. */
+ * to each below it, of others to those below and once above, and where there are some below once more when all of those have it. */
 static void check_new_group(int ranks)
 {
     bool few = ranks <= WEFT__TOLD_AT_ONCE;
     check(NEW_GROUP, FIRST_WORDS, few ? 1 : 2, few ? 1 : WEFT__FAN_OUT + 1);
-    check(NEW_GROUP, MESSAGES, few ? 2 : 3, few ? ranks + 1 : WEFT__FAN_OUT + 2);
+    check(NEW_GROUP, MESSAGES, few ? 2 : 4, few ? ranks + 1 : WEFT__FAN_OUT + 3);
 }
 
 /* In few hosts one tells all.  In more a word goes over each edge of the tree, and is answered, on connections that were made
@@ -399,6 +399,28 @@ static void with_a_group_and_a_stop(int ranks)
     check(NEW_GROUP, MESSAGES, 4, 2 * (1 + WEFT__FAN_OUT) + 1);
 }
 
+/* Two in a row, in a high tree, that go on later: those below the second hear of it from three, and those below them of one. */
+static void test_a_group_is_told_on_once(void **state)
+{
+    (void)state;
+    begin(64);
+    for (int i = 0; i < world.ranks; i++) world_rank(i)->fan_out = 2;
+    now = NEW_GROUP;
+    for (int i = world.ranks - 1; i >= 0; i--)
+        assert_int_equal(weft_new_group(worlds[i], everybody, world.ranks, NULL, &made[i], &reqs[i]),
+                         WEFT_OK);
+    world_away(1, 600 * WEFT__MS);
+    world_away(3, 600 * WEFT__MS);
+    world_settle_for(2000 * WEFT__MS);
+    end(NEW_GROUP, WEFT_OK);
+    finish(NEW_GROUP, NEW_GROUP);
+    world_close();
+    assert_in_range(counts[NEW_GROUP][MESSAGES][0], 1, 8);
+    for (int i = 1; i < 64;
+         i++) /* that it has come; to two below; PASSES and ALL_HAVE to each that told it */
+        assert_in_range(counts[NEW_GROUP][MESSAGES][i], 1, i == 7 || i == 8 ? 9 : i <= 4 ? 7 : 5);
+}
+
 static void test_a_group_and_a_host_that_says_nothing(void **state)
 {
     (void)state;
@@ -458,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_a_host_that_one_does_not_reach),
         cmocka_unit_test(test_a_death_and_a_host_that_says_nothing),
         cmocka_unit_test(test_a_group_and_a_host_that_says_nothing),
+        cmocka_unit_test(test_a_group_is_told_on_once),
         cmocka_unit_test(test_many_in_order),
         cmocka_unit_test(test_many_with_a_death),
     };
