@@ -28,7 +28,8 @@ struct creation {
 
 /* ---- telling ---- */
 
-/* Ends the birth: READY, or doomed for that reason unless there is an earlier one. */
+/* Ends the birth: READY, or doomed for that reason unless there is an earlier one.  Its parent is forgotten at that moment:
+ * whoever lets go of it before leaves it to its split, and whoever stops it afterwards stops it alone. */
 static void comm_create_tell(weft__comm *comm, weft_status status, const char *why)
 {
     weft__nccl *nccl = comm->nccl;
@@ -40,6 +41,7 @@ static void comm_create_tell(weft__comm *comm, weft_status status, const char *w
         atomic_store(&comm->state, WEFT__COMM_READY);
     else
         status = comm->status;
+    comm->parent = NULL;
     snprintf(sentence, sizeof sentence, "%s", comm->why);
     dropped = comm->dropped;
     pthread_mutex_unlock(&comm->lock);
@@ -334,15 +336,6 @@ static void await_writing(struct creation *creation)
     if (creation->comm && creation->comm->born) comm_create_publish(creation->comm);
 }
 
-/* The split is over, for what became of it. */
-static void forget_parent(weft__comm *comm)
-{
-    if (!comm) return;
-    pthread_mutex_lock(&comm->lock);
-    comm->parent = NULL;
-    pthread_mutex_unlock(&comm->lock);
-}
-
 static void end_split(struct creation *creation, weft_status status, const char *text)
 {
     weft__comm *parent = creation->parent, *comm = creation->comm;
@@ -350,7 +343,6 @@ static void end_split(struct creation *creation, weft_status status, const char 
     if (status != WEFT_OK) weft__comm_stop(comm ? comm : parent, status, text);
     if (comm && weft__comm_doomed(parent))
         weft__comm_stop(comm, WEFT_ERR_BROKEN, "the communicator that it is split off was stopped");
-    forget_parent(comm);
     if (comm) comm_create_tell(comm, status, text);
     await_writing(creation);
     if (comm) await_part(comm);
@@ -390,8 +382,12 @@ void weft__comm_split(weft__comm *parent, weft__comm *comm, int color, int key)
     if (weft__thread_start(nccl, comm_create_split, creation)) return;
     if (weft__turn_take(parent, &creation->turn, 0)) weft__turn_give(parent, &creation->turn);
     unable(comm ? comm : parent);
-    forget_parent(comm);
-    if (comm) weft__comm_unref(comm);
+    if (comm) {
+        pthread_mutex_lock(&comm->lock);
+        comm->parent = NULL;
+        pthread_mutex_unlock(&comm->lock);
+        weft__comm_unref(comm);
+    }
     weft__comm_unref(parent);
     free(creation);
 }
