@@ -189,9 +189,17 @@ bool weft__device_captures(weft_backend *backend, const void *marker)
     return false;
 }
 
+/* One that captures records no event, which is how others are found to be of another device. */
 static weft_status may_be_captured(const weft__nccl *nccl, void *stream, enum cudaStreamCaptureStatus capture)
 {
-    if (capture == cudaStreamCaptureStatusActive && nccl->seam.captures) return WEFT_OK;
+    const bool active = capture == cudaStreamCaptureStatusActive;
+    const int device = active ? weft__cudart_stream_device(stream) : -1;
+    if (device >= 0 && device != nccl->seam.device)
+        return weft__nccl_fail(
+            nccl, WEFT_ERR_ARGUMENT,
+            "stream %p, which is being captured, is of device %d, expected one of device %d", stream, device,
+            nccl->seam.device);
+    if (active && nccl->seam.captures) return WEFT_OK;
     return weft__nccl_fail(nccl, WEFT_ERR_UNSUPPORTED, "stream %p is being captured into a graph, and %s",
                            stream,
                            nccl->seam.captures

@@ -89,6 +89,7 @@ static struct {
     cudaError_t (*driver_function_by_version)(const char *name, void **function, unsigned version,
                                               unsigned long long flags,
                                               enum cudaDriverEntryPointQueryResult *how);
+    cudaError_t (*stream_device)(cudaStream_t stream, int *device);
 } runtime;
 
 #define FORWARD(name, parameters, arguments) \
@@ -128,6 +129,7 @@ static const char *fill(void *library, int major)
         look_up(library, "cudaStreamGetCaptureInfo", (void *)&runtime.capture_13);
     else
         look_up(library, "cudaStreamGetCaptureInfo_v2", (void *)&runtime.capture_12);
+    look_up(library, "cudaStreamGetDevice", (void *)&runtime.stream_device);          /* since 12.8 */
     if (!look_up(library, "cudaGetDeviceProperties_v2", (void *)&runtime.properties)) /* CUDA 12 */
         look_up(library, "cudaGetDeviceProperties", (void *)&runtime.properties);
     return NULL;
@@ -238,6 +240,15 @@ cudaError_t weft__cudart_driver_function(const char *name, unsigned version, voi
         error = runtime.driver_function(name, function, cudaEnableDefault, &how);
     if (error != cudaSuccess) cudaGetLastError();
     return error != cudaSuccess || *function ? error : cudaErrorSymbolNotFound;
+}
+
+int weft__cudart_stream_device(cudaStream_t stream)
+{
+    int device = -1;
+    if (!runtime.stream_device) return -1;
+    if (runtime.stream_device(stream, &device) == cudaSuccess) return device;
+    cudaGetLastError();
+    return -1;
 }
 
 cudaError_t weft__cudart_capture(cudaStream_t stream, unsigned long long *id, cudaGraph_t *graph)

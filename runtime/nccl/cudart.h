@@ -15,6 +15,8 @@ void weft__cudart_name_device(int device, char *name, size_t bytes);
 
 /* A function of the driver: NULL and an error where there is none of that name. */
 cudaError_t weft__cudart_driver_function(const char *name, unsigned version, void **function);
+/* Which device the stream is on; -1: this version of CUDA cannot tell. */
+int weft__cudart_stream_device(cudaStream_t stream);
 /* The capture that the stream is in, which is active, and its graph, which is the capture's. */
 cudaError_t weft__cudart_capture(cudaStream_t stream, unsigned long long *id, cudaGraph_t *graph);
 #endif

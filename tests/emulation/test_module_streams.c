@@ -142,6 +142,11 @@ static void refused(job_rank *me)
     CUDA(cudaSetDevice(me->rank));
     CHECK_STATUS(WEFT_ERR_ARGUMENT, b->mark(b, elsewhere, &marker));
     CHECK_TEXT(last_failure, "expected one of device 0");
+    CUDA(cudaStreamBeginCapture(elsewhere, cudaStreamCaptureModeGlobal));
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, b->mark(b, elsewhere, &marker)); /* before anything is recorded there */
+    CHECK_TEXT(last_failure, "expected one of device 0");
+    CUDA(cudaStreamEndCapture(elsewhere, &graph));
+    CUDA(cudaGraphDestroy(graph));
     CHECK_INT(cudaPeekAtLastError(), cudaSuccess);
     CHECK_STATUS(WEFT_ERR_ARGUMENT, b->order(b, &t.work, WEFT_NO_STREAM));
     CHECK_OK(b->mark(b, stream, &marker));
