@@ -72,8 +72,12 @@ static void rules_stand_side_by_side(void **state)
     assert_int_equal(call(), 46);
     assert_int_equal(call(), 2);
     OK(call());
+    assert_int_equal(emu_script_applied(), 2);
     assert_int_equal(cudaGetDevice(&device), 3);
     OK(cudaGetDevice(&device));
+    assert_int_equal(emu_script_applied(), 3);
+    emu_script(CALL "@1=error:46");
+    assert_int_equal(emu_script_applied(), 0);
 }
 
 static void a_rule_can_be_for_one_device(void **state)

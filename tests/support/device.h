@@ -42,6 +42,7 @@
     X(uint64_t, emu_misuses, (void))               \
     X(int, emu_hanging, (void))                    \
     X(void, emu_script, (const char *script))      \
+    X(int, emu_script_applied, (void))             \
     X(void, emu_release, (void))
 
 typedef struct device_api {

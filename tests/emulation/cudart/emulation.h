@@ -86,6 +86,7 @@ int emu_event(const char *what);
 void emu_script(const char *script); /* in place of the environment's, from now on; NULL: none */
 void emu_release(void);              /* what hangs by script goes on */
 int emu_hanging(void);               /* how many calls that would release */
+int emu_script_applied(void);        /* how many of its rules have been carried out */
 
 #ifdef __cplusplus
 }

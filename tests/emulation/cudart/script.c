@@ -30,6 +30,7 @@ typedef struct rule {
     int number;   /* error, value or milliseconds; of a hang -1: for ever */
     bool stays;   /* an error */
     uint64_t met; /* calls seen so far */
+    bool applied; /* to one of them at least */
 } rule;
 
 typedef struct { /* what a rule that applies asks for */
@@ -239,6 +240,7 @@ static bool look_up(const char *name, deed *found)
     for (rule *at = rules; at; at = at->next)
         if (!strcmp(at->name, name) && is_here(at) && applies(at) && !any) {
             *found = (deed){at->kind, at->number, at->stays};
+            at->applied = true;
             any = true;
         }
     pthread_mutex_unlock(&mutex);
@@ -280,6 +282,16 @@ void emu_release(void)
     releases++;
     pthread_cond_broadcast(&released);
     pthread_mutex_unlock(&mutex);
+}
+
+int emu_script_applied(void)
+{
+    int count = 0;
+
+    pthread_mutex_lock(&mutex);
+    for (const rule *at = rules; at; at = at->next) count += at->applied;
+    pthread_mutex_unlock(&mutex);
+    return count;
 }
 
 int emu_hanging(void)
