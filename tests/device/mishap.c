@@ -126,6 +126,12 @@ static void write_script(mishap *m, uint64_t *random)
     }
 }
 
+/* Errors of CUDA with which a device dies, also without the script's "!". */
+static bool has_fatal_error(const mishap *m)
+{
+    return strstr(m->script, "=error:700") || strstr(m->script, "=error:719");
+}
+
 void mishap_draw(mishap *m, uint64_t seed)
 {
     uint64_t random = seed;
@@ -138,7 +144,7 @@ void mishap_draw(mishap *m, uint64_t seed)
                   .program = below(&random, 2)};
     m->victim = below(&random, m->ranks);
     m->step = 5 + below(&random, m->steps - 5);
-    m->after_ms = below(&random, 600 * JOB_SLOWER);
+    m->after_ms = below(&random, 20 * JOB_SLOWER);
     /* Who submits makes the call there, and would never return. */
     if (m->program && m->kind == CALL_STUCK) m->kind = CALL_HANGS;
     write_script(m, &random);
@@ -150,6 +156,7 @@ void mishap_draw(mishap *m, uint64_t seed)
         if (at) m->script[at++] = ';';
         write_failure(m->script + at, sizeof m->script - at, &random);
     }
+    m->costs_device = has_fatal_error(m);
     snprintf(m->name, sizeof m->name, "seed %llu: %s, %d ranks, %d threads, %s order%s%s%s%s%s; rank %d",
              (unsigned long long)seed, names[m->kind], m->ranks, m->threads,
              m->program ? "program" : "agreed", m->old_nccl ? ", NCCL 2.19" : "",

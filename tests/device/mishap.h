@@ -34,17 +34,27 @@ enum {
     MISHAP_RANKS_MOST = 4
 };
 
+/* What has come of it; all ranks see it. */
+typedef struct mishap_outcome {
+    atomic_bool ended;    /* an operation or a group, over it */
+    atomic_bool carried;  /* a rule of the script has been carried out in who walked to its end */
+    atomic_bool outlived; /* who was to be killed has come to its end before */
+} mishap_outcome;
+
 typedef struct mishap {
     uint64_t seed;
     mishap_kind kind;
     int ranks, threads, steps, victim;
-    bool program;     /* program order, in which one thread submits to devices, and graphs are recorded */
-    bool old_nccl;    /* without what came after 2.19 */
-    bool blocking;    /* NCCL's calls */
-    bool shares;      /* communicators that are split share what they have */
-    int step;         /* at which the victim does it by itself */
-    int after_ms;     /* it is killed */
-    atomic_bool *met; /* something has ended over it; seen by all */
+    bool program;       /* program order, in which one thread submits to devices, and graphs are recorded */
+    bool old_nccl;      /* without what came after 2.19 */
+    bool blocking;      /* NCCL's calls */
+    bool shares;        /* communicators that are split share what they have */
+    bool costs_device;  /* CUDA may answer the victim's own calls with errors from then on */
+    int step;           /* at which the victim does it by itself */
+    int after_ms;       /* so long after that step it is killed */
+    bool has_to_happen; /* a rule of its script has to be carried out */
+    bool has_to_end;    /* something has to end over it */
+    mishap_outcome *outcome;
     char script[160];
     char name[400];
 } mishap;

@@ -5,6 +5,8 @@
 
 #include <weft/cuda.h>
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +69,7 @@ void wanderer_judge(wanderer *w, int group, weft_status status, const char *text
         job_fail(__FILE__, __LINE__, "thread %d, step %d, group %d of %d: %s: %s: \"%s\"", w->thread, w->step,
                  group, w->sizes[group], wrong, weft_status_name(status), text);
     w->over[group] = true;
-    atomic_store(m->met, true);
+    atomic_store(&m->outcome->ended, true);
 }
 
 static int limit_ms(const wanderer *w, int group)
@@ -302,14 +304,13 @@ static void finish_message(flight *f)
 }
 
 /* It has settled well. */
-static void finish_part(const wanderer *w, flight *f)
+static void finish_part(flight *f)
 {
-    const bool differs = w->m->kind == MISMATCH && w->has_victim[f->group];
     if (!f->used) return;
     f->used = false;
     if (f->message)
         finish_message(f);
-    else if (device_is_lost() || differs) /* what had begun by then may end well in program order */
+    else if (device_is_lost())
         collective_drop(&f->running);
     else
         collective_finish(&f->running);
@@ -347,7 +348,7 @@ static void finish(wanderer *w, flight *f)
     well = wanderer_settle(w, f->group, req, &held);
     for (int i = 0; i < n; i++)
         if (well)
-            finish_part(w, &parts[i]);
+            finish_part(&parts[i]);
         else
             drop_part(&parts[i], held);
     free(f->parts);
@@ -361,9 +362,18 @@ static void finish_all(wanderer *w)
 
 /* ---- the walk ---- */
 
+static void *die_later(void *arg)
+{
+    job_sleep_ms(((const mishap *)arg)->after_ms);
+    raise(SIGKILL);
+    return NULL;
+}
+
 static void befall(wanderer *w)
 {
+    pthread_t thread;
     if (w->me->rank != w->m->victim || w->step != w->m->step) return;
+    if (w->m->kind == KILLED) CHECK(!pthread_create(&thread, NULL, die_later, (void *)w->m));
     if (w->m->kind == RANK_LATE) job_sleep_ms(MISHAP_LATE_MS);
     if (w->m->kind == STREAM_HELD) device_delay(device_stream(0), MISHAP_LATE_MS * 1000);
 }
