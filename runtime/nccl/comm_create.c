@@ -175,7 +175,7 @@ static weft_status split_part(weft__comm *comm, char *text, size_t bytes)
     ncclConfig_t config = configure(comm);
     ncclResult_t result;
     if (!comm->by_callers || comm->nccl->blocking || weft__comm_doomed(comm)) return WEFT_OK;
-    if (!comm->nccl->newer.revoke)
+    if (!comm->nccl->newer.revoke || comm->nccl->share)
         return WEFT_OK; /* nothing gets a caller out of a part: callers issue on the root */
     config.blocking = 1;
     weft__comm_inside(comm, "ncclCommSplit");
