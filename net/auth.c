@@ -102,7 +102,8 @@ weft_status weft__hello_check(const weft__keys *keys, weft__purpose purpose, int
                           hello->version, WIRE_VERSION);
     /* The job id is public (it goes over the wire in the clear), so how it is compared tells nothing. */
     if (memcmp(hello->job, keys->job, sizeof hello->job) != 0)
-        return weft__fail(WEFT_ERR_AUTH, "a peer of another job, or with another secret, connected");
+        return weft__fail(WEFT_ERR_AUTH,
+                          "a peer of another job, of another launch of it, or with another secret connected");
     if (hello->purpose != purpose)
         return weft__fail(WEFT_ERR_AUTH, "a peer connected for purpose %d where %d is served", hello->purpose,
                           (int)purpose);

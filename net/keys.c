@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <sodium.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #define STACK_BYTES (16 * 1024) /* more than it takes to derive keys */
@@ -44,6 +45,14 @@ weft_status weft__keys_make(const void *secret, size_t bytes, const char *job_na
     else
         sodium_free(made);
     return status;
+}
+
+weft_status weft__keys_of_launch(const weft__keys *job, const char *nonce, weft__keys **keys)
+{
+    char name[sizeof "launch " + 2 * WEFT__RUN_NONCE_BYTES];
+    WEFT__ASSERT(strlen(nonce) == 2 * WEFT__RUN_NONCE_BYTES);
+    snprintf(name, sizeof name, "launch %s", nonce);
+    return weft__keys_make(job->data, sizeof job->data, name, keys);
 }
 
 weft__keys *weft__keys_take(weft__keys *keys)

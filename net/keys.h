@@ -11,6 +11,9 @@
 
 /* As weft__keys_derive; the caller is the first user. */
 weft_status weft__keys_make(const void *secret, size_t bytes, const char *job_name, weft__keys **keys);
+/* Those of one launch of the job, whose nonce (rendezvous.h) is part of what they are made of: with one secret and one
+ * name, what is said in one launch is a stranger's in another.  The caller is the first user. */
+weft_status weft__keys_of_launch(const weft__keys *job, const char *nonce, weft__keys **keys);
 /* Any thread: one user more, and one less.  NULL has none. */
 weft__keys *weft__keys_take(weft__keys *keys);
 void weft__keys_drop(weft__keys *keys);

@@ -158,6 +158,14 @@ static weft_status rendezvous_meet(weft__rendezvous *r, const weft__join *how)
                                            : weft__via_at_address(r, how, &url, &at);
 }
 
+/* The others have joined, and are told where this rank cannot go on. */
+static weft_status take_launch_keys(weft__rendezvous *r)
+{
+    weft_status status = weft__keys_of_launch(r->keys, r->nonce, &r->launch);
+    if (status) r->way->fail(r->state, status, weft_last_error());
+    return status;
+}
+
 weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out)
 {
     weft__rendezvous *r = calloc(1, sizeof *r);
@@ -172,6 +180,7 @@ weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out)
     r->tree.fan = how->tree.fan ? how->tree.fan : WEFT__TREE_FAN;
     status = sodium_init() < 0 ? weft__fail(WEFT_ERR_SYSTEM, "libsodium cannot be initialised")
                                : rendezvous_meet(r, how);
+    if (!status) status = take_launch_keys(r);
     if (status)
         weft__rendezvous_close(r);
     else
@@ -191,7 +200,7 @@ int weft__rendezvous_world(const weft__rendezvous *r)
 
 weft__keys *weft__rendezvous_keys(const weft__rendezvous *r)
 {
-    return r->keys;
+    return r->launch;
 }
 
 const char *weft__rendezvous_address(const weft__rendezvous *r)
@@ -238,6 +247,7 @@ void weft__rendezvous_close(weft__rendezvous *r)
     if (!r) return;
     if (r->way) r->way->close(r->state);
     if (r->job_dir_fd >= 0) close(r->job_dir_fd);
+    weft__keys_drop(r->launch);
     weft__keys_drop(r->keys);
     free(r->gone);
     free(r);

@@ -26,9 +26,10 @@ typedef struct weft__via {
 
 struct weft__rendezvous {
     const weft__via *way;
-    void *state;          /* the way's own */
-    int rank, world_size; /* -1: not known yet */
-    weft__keys *keys;
+    void *state;                       /* the way's own */
+    int rank, world_size;              /* -1: not known yet */
+    weft__keys *keys;                  /* of the job: joining itself goes by these */
+    weft__keys *launch;                /* and everything after it by these */
     char address[WEFT__ADDRESS_BYTES]; /* "" before the way knows; set before: WEFT_SOCKET_IFNAME wins */
     char job_dir[PATH_MAX];
     int job_dir_fd;

@@ -63,6 +63,7 @@ typedef struct part {
     const char *host; /* of a process that is on another one; NULL: it is on this */
     weft_status status, gather_status;
     int got_rank, got_world;
+    weft__keys keys;
     char sentence[1024], nonce[40], address[WEFT__ADDRESS_BYTES], job_dir[256];
     double seconds;
     int64_t began_ns, opened_ns, left_ns;
@@ -163,6 +164,7 @@ static inline void *play(void *arg)
     p->got_rank = weft__rendezvous_rank(r);
     p->got_world = weft__rendezvous_world(r);
     snprintf(p->nonce, sizeof p->nonce, "%s", weft__rendezvous_nonce(r));
+    memcpy(&p->keys, weft__rendezvous_keys(r), sizeof p->keys);
     snprintf(p->address, sizeof p->address, "%s", weft__rendezvous_address(r));
     snprintf(p->job_dir, sizeof p->job_dir, "%s", weft__rendezvous_job_dir(r));
     usleep((useconds_t)p->stay_ms * 1000);

@@ -104,17 +104,24 @@ static inline void open_rank(int me, int world, const weft__tcp_address *address
 }
 
 /* wire: as WEFT_WIRE would say it on all of them, with or without AES; -1: as it does. */
-static inline void open_world_as(int world, int wire)
+static inline void open_world_with(int world, int wire, const weft__keys *with)
 {
     weft__tcp_address addresses[RANKS_MAX];
     int fd[RANKS_MAX];
     setenv("WEFT_RECONNECT_MS", "0", 0); /* here the end of a connection is that of its peer */
     memset(ranks, 0, sizeof ranks);
-    assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
+    memcpy(&keys, with, sizeof keys);
     for (int i = 0; i < world; i++)
         assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
     for (int i = 0; i < world && wire >= 0; i++) addresses[i].wire = (uint8_t)wire;
     for (int i = 0; i < world; i++) open_rank(i, world, addresses, fd[i]);
+}
+
+static inline void open_world_as(int world, int wire)
+{
+    weft__keys of_job;
+    assert_int_equal(weft__keys_derive("secret", 6, "job", &of_job), WEFT_OK);
+    open_world_with(world, wire, &of_job);
 }
 
 static inline void open_world(int world)

@@ -1,4 +1,5 @@
 /* Strangers at a rank's port: each is turned away alone, in time, while the job goes on. */
+#include "keys.h"
 #include "tcp_ranks.h"
 
 #define CROWD 200 /* more than there are places */
@@ -101,6 +102,32 @@ static void test_wrong_secret(void **state)
     assert_int_equal(raw_join(fd, 0, 0, &keys), 0);
     close(fd);
     check_job_goes_on(1);
+}
+
+/* Two launches of one job: somebody in the path leads a rank of one to a rank of the other, which has its number among
+ * its own.  Also where it calls itself by the name of the launch that it has come to. */
+static void test_another_launch(void **state)
+{
+    weft__keys job, *launch[2];
+    weft__tcp_handshake h;
+    weft__tcp_hello hello;
+    int fd;
+    (void)state;
+    assert_int_equal(weft__keys_derive("secret", 6, "job", &job), WEFT_OK);
+    assert_int_equal(weft__keys_of_launch(&job, "00112233445566778899aabbccddeeff", &launch[0]), WEFT_OK);
+    assert_int_equal(weft__keys_of_launch(&job, "10112233445566778899aabbccddeeff", &launch[1]), WEFT_OK);
+    open_world_with(2, -1, launch[0]);
+    fd = raw_connect(&ranks[0].address);
+    weft__tcp_hello_make(&h, launch[1], 1, 0, WEFT__TCP_WIRE_PLAIN, &hello);
+    raw_send(fd, &hello, sizeof hello);
+    assert_true(raw_closed(fd));
+    close(fd);
+    fd = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(fd, 1, 0, launch[1]), 0);
+    close(fd);
+    check_job_goes_on(1);
+    for (int i = 0; i < 2; i++) weft__keys_drop(launch[i]);
+    close(fd);
 }
 
 /* Whoever has recorded a member's hello and proof can send both again, and proves nothing: the answer is another one
@@ -233,6 +260,7 @@ int main(void)
         cmocka_unit_test_teardown(test_garbage, finish),
         cmocka_unit_test_teardown(test_half_handshakes, finish),
         cmocka_unit_test_teardown(test_wrong_secret, finish),
+        cmocka_unit_test_teardown(test_another_launch, finish),
         cmocka_unit_test_teardown(test_replayed, finish),
         cmocka_unit_test_teardown(test_crowd, finish),
         cmocka_unit_test_teardown(test_bad_frames, finish),

@@ -96,6 +96,45 @@ static void jobs_on_different_ports_do_not_meet(void **state)
     assert_string_not_equal(parts[0].nonce, parts[2].nonce);
 }
 
+static bool are_alike(const weft__keys *a, const weft__keys *b)
+{
+    return !memcmp(a, b, offsetof(weft__keys, users));
+}
+
+/* None of the one fits where one of the other is wanted. */
+static void have_nothing_alike(const weft__keys *a, const weft__keys *b)
+{
+    assert_memory_not_equal(a->data, b->data, sizeof a->data);
+    assert_memory_not_equal(a->wire, b->wire, sizeof a->wire);
+    assert_memory_not_equal(a->job, b->job, sizeof a->job);
+    assert_string_not_equal(a->curve_server_public, b->curve_server_public);
+    assert_string_not_equal(a->curve_client_public, b->curve_client_public);
+}
+
+/* A user starts the same job twice, with one secret: what their ranks say after joining is bound to each. */
+static void two_launches_have_keys_of_their_own(void **state)
+{
+    const int port = port_take();
+    char *secret = password_file("launches");
+    (void)state;
+    cast(4);
+    for (int i = 2; i < 4; i++) {
+        snprintf(parts[i].init_method, sizeof parts[i].init_method, "tcp://127.0.0.1:%d", port);
+        parts[i].rank = i - 2;
+    }
+    for (int i = 0; i < 4; i++) {
+        parts[i].secret = secret;
+        parts[i].world_size = 2;
+    }
+    play_as_threads(4);
+    port_give(port);
+    free(secret);
+    for (int i = 0; i < 4; i++) assert_true(parts[i].status == WEFT_OK && parts[i].gathered);
+    assert_true(are_alike(&parts[0].keys, &parts[1].keys));
+    assert_true(are_alike(&parts[2].keys, &parts[3].keys));
+    have_nothing_alike(&parts[0].keys, &parts[2].keys);
+}
+
 /* Only rank 0 has little time, and it serves; the others begin when it does. */
 static void hurry_the_server(int n, int timeout_ms)
 {
@@ -395,6 +434,7 @@ int main(void)
         cmocka_unit_test(a_late_server_is_waited_for),
         cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(jobs_on_different_ports_do_not_meet),
+        cmocka_unit_test(two_launches_have_keys_of_their_own),
         cmocka_unit_test(missing_ranks_are_named),
         cmocka_unit_test(a_rank_that_does_not_gather_is_named),
         cmocka_unit_test(a_failure_is_told_to_all),

@@ -183,6 +183,35 @@ static void strangers_are_not_heard(void **state)
     weft__keys_drop(half);
 }
 
+/* Two launches of one job, in two of whose ranks' ports somebody in the path has exchanged the connections. */
+static void another_launch_is_not_heard(void **state)
+{
+    fixture *f = *state;
+    inbox box = {0};
+    weft__keys *keys[2];
+    weft__watchdog_wire *wires[2];
+    char endpoints[2][WEFT__ENDPOINT_BYTES];
+    char nonce[] = "00112233445566778899aabbccddeeff";
+    int64_t until_ns;
+    int zero = 0;
+    for (int i = 0; i < 2; i++, nonce[0]++) {
+        assert_int_equal(weft__keys_of_launch(f->keys, nonce, &keys[i]), WEFT_OK);
+        assert_int_equal(weft__watchdog_wire_open("127.0.0.1", keys[i], i, &wires[i], endpoints[i]), WEFT_OK);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(weft__watchdog_wire_peers(wires[i], 2, endpoints[0]), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_send(wires[0], 1, &zero, sizeof zero), WEFT_OK);
+    until_ns = weft__deadline(weft__now_ns(), 400);
+    while (weft__now_ns() < until_ns) {
+        assert_int_equal(weft__watchdog_wire_take(wires[1], count_message, &box), 0);
+        usleep(10000);
+    }
+    for (int i = 0; i < 2; i++) {
+        weft__watchdog_wire_close(wires[i]);
+        weft__keys_drop(keys[i]);
+    }
+}
+
 static void a_full_queue_is_told(void **state)
 {
     fixture *f = *state;
@@ -320,9 +349,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_endpoints_of_others), IN_FIXTURE(all_hear_all_in_order),
         IN_FIXTURE(lengths_up_to_the_limit),        IN_FIXTURE(huge_messages_are_dropped),
-        IN_FIXTURE(strangers_are_not_heard),        IN_FIXTURE(a_full_queue_is_told),
-        IN_FIXTURE(sleeping_costs_nothing),         IN_FIXTURE(sleeping_ends_in_time),
-        IN_FIXTURE(closing_lets_messages_out),      IN_FIXTURE(bad_addresses_are_refused),
+        IN_FIXTURE(strangers_are_not_heard),        IN_FIXTURE(another_launch_is_not_heard),
+        IN_FIXTURE(a_full_queue_is_told),           IN_FIXTURE(sleeping_costs_nothing),
+        IN_FIXTURE(sleeping_ends_in_time),          IN_FIXTURE(closing_lets_messages_out),
+        IN_FIXTURE(bad_addresses_are_refused),
     };
     alarm(JOB_ALARM_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
