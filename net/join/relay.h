@@ -119,9 +119,9 @@ bool weft__relay_stands(const weft__keys *keys, const weft__address *server);
 bool weft__relay_may_be_there(int fd);
 /* Becomes this host's relay to that server, on a thread of its own.  WEFT_PENDING: another rank is it.  Any other
  * failure has set its sentence, and this host does without for now.  own: address at which it listens for other hosts,
- * and then seeks its place if it can; NULL: it has none below it. */
+ * and then seeks its place if it can; NULL: it has none below it.  world: the job's size; -1: not known. */
 weft_status weft__relay_open(void *context, weft__keys *keys, const weft__address *server, const char *own,
-                             weft__relay **relay);
+                             int world, weft__relay **relay);
 /* Where other hosts reach it, as long as it seeks its place; else NULL. */
 const weft__rendezvous_place *weft__relay_seeks(const weft__relay *relay);
 /* It speaks to that relay, which is left when it is silent for so long; NULL: to the server.  Safe on NULL, and where it

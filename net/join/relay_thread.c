@@ -197,12 +197,12 @@ static void listen_at(weft__relay *relay, const char *own)
     atomic_store(&relay->seeks, true);
 }
 
-/* own: where it listens for other hosts too; NULL: it does not. */
-static weft_status bind_name(weft__relay *relay, const char *name, const char *own)
+/* own: where it listens for other hosts too; NULL: it does not, and hears single ranks alone. */
+static weft_status bind_name(weft__relay *relay, const char *name, const char *own, int world)
 {
     int linger = LAST_WORDS_MS, unlimited = 0, backlog = BACKLOG, reason;
     relay->router = weft__zmq_socket(relay->context, ZMQ_ROUTER, true, own && strchr(own, ':'), relay->keys,
-                                     (own ? WEFT__RENDEZVOUS_TOTAL_MAX : WEFT__RENDEZVOUS_BLOCK_MAX) + 4096);
+                                     weft__rendezvous_longest(own ? world : 1));
     if (!relay->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(relay->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(relay->router, ZMQ_SNDHWM, &unlimited, sizeof unlimited);
@@ -284,7 +284,7 @@ static weft_status start_thread(weft__relay *relay)
 }
 
 weft_status weft__relay_open(void *context, weft__keys *keys, const weft__address *server, const char *own,
-                             weft__relay **relay)
+                             int world, weft__relay **relay)
 {
     weft__relay *made = calloc(1, sizeof *made);
     char name[WEFT__RELAY_NAME_BYTES];
@@ -305,7 +305,7 @@ weft_status weft__relay_open(void *context, weft__keys *keys, const weft__addres
     }
     weft__descriptor_own(made->order_fd);
     if ((status = weft__zap_admit(keys))) goto free_relay;
-    if ((status = bind_name(made, name, own))) goto dismiss;
+    if ((status = bind_name(made, name, own, world))) goto dismiss;
     if ((status = start_thread(made))) goto close_router;
     *relay = made;
     return WEFT_OK;

@@ -128,12 +128,12 @@ static void learn_port(weft__rendezvous_server *s, weft__address *address)
         weft__address_set_port(address, atoi(strrchr(endpoint, ':') + 1));
 }
 
-static weft_status bind_router(weft__rendezvous_server *s, void *context, weft__address *address)
+static weft_status bind_router(weft__rendezvous_server *s, void *context, weft__address *address, int world)
 {
     char host[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
     int reason, linger = LAST_WORDS_MS, mandatory = 1, unlimited = 0, port = weft__address_port(address);
     s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, s->keys,
-                                 WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
+                                 weft__rendezvous_longest(world));
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(s->router, ZMQ_SNDHWM, &unlimited, sizeof unlimited); /* a relay gets an answer a rank */
@@ -186,8 +186,8 @@ close_ends:
 
 weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__keys *keys,
                                    const uint8_t own[WEFT__RENDEZVOUS_ID_BYTES],
-                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES], const weft__tree *tree,
-                                   weft__rendezvous_server **server)
+                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES], int world,
+                                   const weft__tree *tree, weft__rendezvous_server **server)
 {
     weft__rendezvous_server *s = calloc(1, sizeof *s);
     weft_status status;
@@ -200,7 +200,7 @@ weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__
     if (sodium_is_zero(nonce, sizeof s->nonce)) randombytes_buf(s->nonce, sizeof s->nonce);
     weft__host_id(s->host_id);
     if ((status = weft__zap_admit(keys))) goto free_server;
-    if ((status = bind_router(s, context, address))) goto dismiss;
+    if ((status = bind_router(s, context, address, world))) goto dismiss;
     if ((status = start_thread(s, context))) goto close_router;
     *server = s;
     return WEFT_OK;

@@ -42,7 +42,8 @@
 
 /* The limits of a job that joins; beside them stand WEFT__WORLD_MAX (url.h), and the descriptors of the serving
  * rank: one for each of WEFT__TREE_HOSTS hosts and one for each of these that leads others. */
-#define WEFT__RENDEZVOUS_BLOCK_MAX (1024 * 1024) /* one rank's part of a gather */
+#define WEFT__RENDEZVOUS_BLOCK_MAX (8 * 1024) /* one rank's part of a gather */
+#define WEFT__RENDEZVOUS_WORDS_MAX (4 * 1024) /* what a relay says of one rank in one message besides */
 #define WEFT__RENDEZVOUS_TOTAL_MAX \
     ((size_t)1024 * WEFT__WORLD_MAX) /* all parts together: 1 KiB from each rank */
 #define WEFT__RENDEZVOUS_ID_BYTES 16
@@ -95,16 +96,25 @@ typedef struct weft__rendezvous_place {
     int32_t port; /* 0: the server itself */
 } weft__rendezvous_place;
 
+/* The longest message for whoever serves a world of so many; -1: that is not known.  ZeroMQ judges a length by this alone, and
+ * whoever connects can make it hold so much before anything is proved. */
+static inline int64_t weft__rendezvous_longest(int world)
+{
+    const int64_t each = WEFT__RENDEZVOUS_BLOCK_MAX + WEFT__RENDEZVOUS_WORDS_MAX;
+    const int64_t most = WEFT__RENDEZVOUS_TOTAL_MAX;
+    return 4096 + (world <= 0 || world > most / each ? most : world * each);
+}
+
 typedef struct weft__rendezvous_server weft__rendezvous_server;
 
 /* Binds and starts to serve; port 0 takes one that is free and writes it into the address.  WEFT_PENDING: the
  * address cannot be bound here (errno tells why): taken, or another host's.  own: the client id of the
- * serving rank, which comes first among those without a given rank.  nonce: of this run; zeros: make one.  tree: what
- * relays make, see rendezvous.h. */
+ * serving rank, which comes first among those without a given rank.  nonce: of this run; zeros: make one.  world: its
+ * size, or -1: somebody who joins will say it.  tree: what relays make, see rendezvous.h. */
 weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__keys *keys,
                                    const uint8_t own[WEFT__RENDEZVOUS_ID_BYTES],
-                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES], const weft__tree *tree,
-                                   weft__rendezvous_server **server);
+                                   const uint8_t nonce[WEFT__RUN_NONCE_BYTES], int world,
+                                   const weft__tree *tree, weft__rendezvous_server **server);
 /* Nobody joins from now on, for another server is to be the one; stop it then.  False: all have joined
  * already, and this server stays. */
 bool weft__rendezvous_resign(weft__rendezvous_server *server);

@@ -299,7 +299,7 @@ static void choose_way(client *c)
     weft_status status;
     if (c->link.through || !may_be_relayed(c)) return;
     status = weft__relay_open(c->link.context, c->r->keys, &c->place.at, may_be_a_tree(c) ? c->address : NULL,
-                              &c->relay);
+                              c->r->world_size, &c->relay);
     c->link.through = status == WEFT_PENDING;
 }
 
@@ -440,7 +440,7 @@ static weft_status via_server_look(client *c)
 static weft_status via_server_serve(client *c)
 {
     weft_status status = weft__rendezvous_serve(c->link.context, &c->place.at, c->r->keys, c->id,
-                                                c->place.nonce, &c->r->tree, &c->server);
+                                                c->place.nonce, c->r->world_size, &c->r->tree, &c->server);
     if (status == WEFT_PENDING) {
         status = c->finder->in_vain(c->finder, &c->place, WEFT__NOT_BOUND, NULL);
         return status ? status : NONE;

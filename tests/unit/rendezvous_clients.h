@@ -21,14 +21,19 @@ static weft__address place;
 static weft__rendezvous_server *server;
 static const weft__tree tree = {1, 2}; /* hosts that speak to it, and to one of these */
 
-static inline int begin(void **state)
+static inline int begin_with(int world)
 {
-    (void)state;
     memset(&place, 0, sizeof place);
     place.v4.sin_family = AF_INET;
     place.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return weft__keys_make("secret", 6, "job", &keys) || weft__zmq_take(&context) ||
-           weft__rendezvous_serve(context, &place, keys, own, run, &tree, &server);
+           weft__rendezvous_serve(context, &place, keys, own, run, world, &tree, &server);
+}
+
+static inline int begin(void **state)
+{
+    (void)state;
+    return begin_with(-1);
 }
 
 static inline int end(void **state)

@@ -45,7 +45,7 @@ static void many_threads_meet(void **state)
     (void)state;
     cast(RANKS_MAX);
     for (int i = 0; i < RANKS_MAX; i++) {
-        parts[i].gather_bytes = 20000;
+        parts[i].gather_bytes = WEFT__RENDEZVOUS_BLOCK_MAX;
         if (i % 2) parts[i].rank = -1;
     }
     play_as_threads(RANKS_MAX);
