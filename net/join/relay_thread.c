@@ -108,10 +108,10 @@ static bool take_from_client(weft__relay *relay)
 static void take_from_server(weft__relay *relay)
 {
     zmq_msg_t frame;
-    while (relay->upstream) {
-        zmq_msg_init(&frame);
-        if (!receive_frame(relay->upstream, &frame)) break;
+    zmq_msg_init(&frame);
+    while (relay->upstream && receive_frame(relay->upstream, &frame)) {
         weft__relay_down(relay, &frame);
+        zmq_msg_init(&frame);
     }
     zmq_msg_close(&frame);
 }
