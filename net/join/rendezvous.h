@@ -50,7 +50,7 @@ typedef struct weft__rendezvous weft__rendezvous;
 weft_status weft__rendezvous_open(const weft__join *how, weft__rendezvous **out);
 int weft__rendezvous_rank(const weft__rendezvous *r);
 int weft__rendezvous_world(const weft__rendezvous *r);
-/* Of this launch of the job: they fit no other one's.  Borrowed. */
+/* Made for this launch of the job: they fit no other one's.  Borrowed. */
 weft__keys *weft__rendezvous_keys(const weft__rendezvous *r);
 /* Numeric address that this rank advertises: WEFT_SOCKET_IFNAME's, else the local end of its connection to
  * the server (for the server: the address it bound).  Without a server: loopback if all ranks are on one
