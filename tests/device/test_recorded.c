@@ -45,6 +45,19 @@ static bool read_file(const char *path, char *text, size_t room)
     return strstr(text, "\"why\":\"" WHY "\"") != NULL;
 }
 
+/* A failure has another rank write one of its own accord, and one at a time is written. */
+static void write_dump(job_rank *me)
+{
+    const int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
+    weft_status status = weft_dump(me->ctx, WHY);
+    while (status != WEFT_OK && strstr(weft_last_error(), "another rank is writing") &&
+           job_now_ns() < until) {
+        job_sleep_ms(5);
+        status = weft_dump(me->ctx, WHY);
+    }
+    CHECK_OK(status);
+}
+
 /* The one that is asked for here: a failure may have left another one beside it. */
 static const char *dump(job_rank *me)
 {
@@ -52,7 +65,7 @@ static const char *dump(job_rank *me)
     char pattern[96];
     glob_t found;
     size_t i = 0;
-    CHECK_OK(weft_dump(me->ctx, WHY));
+    write_dump(me);
     snprintf(pattern, sizeof pattern, "%s/dump.*.json", folder);
     CHECK_INT(glob(pattern, 0, NULL, &found), 0);
     while (i < found.gl_pathc && !read_file(found.gl_pathv[i], text, sizeof text)) i++;
