@@ -43,6 +43,7 @@ typedef struct weft__sleeper {
     weft__affinity affinity;
     bool watching;           /* `sockets` is in the base */
     bool dozes;              /* nothing but its clock has ended the last sleep, and there was nothing to do */
+    bool napped;             /* since it last drove the engine */
     unsigned woken;          /* weft__woken_by: by what since it was last read */
     uint32_t active, driven; /* the context's, when last read; of its own calls it keeps count */
 } sleeper;
@@ -136,6 +137,7 @@ static void nap(sleeper *s, int64_t us, int64_t now_ns)
     event_base_loop(s->base, EVLOOP_ONCE);
     set_timer(s, 0); /* nor will it wake a sleep, if it has rung */
     weft__rest_to(s->ctx, WEFT__AWAKE);
+    s->napped = true;
     record_awake(s->ctx);
 }
 
@@ -210,7 +212,10 @@ static int progress_poll(sleeper *s)
     }
     /* Somebody who waits drives the engine already. */
     if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
-        int moved = weft__engine_progress(ctx);
+        int moved;
+        if (s->napped) ctx->sockets_in = 0;
+        s->napped = false;
+        moved = weft__engine_progress(ctx);
         weft__p2p_hurry(ctx->p2p); /* nobody may poll again for a while */
         if (moved) s->active++;
         if (moved || weft__engine_busy(ctx)) n++;

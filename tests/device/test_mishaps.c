@@ -28,9 +28,9 @@
 static const struct listed {
     uint64_t seed;
     bool ends;
-} listed[] = {{4, true},   {59, true}, {315, true}, {15, true},  {1, false},  {35, true}, {53, true},
-              {178, true}, {2, true},  {3, true},   {6, false},  {46, true},  {9, true},  {352, true},
-              {18, false}, {28, true}, {85, true},  {111, true}, {120, true}, {166, true}};
+} listed[] = {{4, true},   {59, true}, {315, true}, {15, true},  {1, false}, {35, true},  {53, true},
+              {178, true}, {2, true},  {3, true},   {6, false},  {46, true}, {9, true},   {352, true},
+              {18, false}, {28, true}, {85, true},  {111, true}, {70, true}, {120, true}, {166, true}};
 enum { LISTED = sizeof listed / sizeof *listed, LISTED_SANITIZED = 8 };
 enum { ARMED, WALKED, LOOKED, MARKS };
 

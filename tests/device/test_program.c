@@ -427,6 +427,26 @@ static void killed(job_rank *me)
     CHECK_OK(weft_all_reduce(pair, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
 }
 
+/* The thread naps then, as long as the device has something to do, and sees who dies at the end of each. */
+static void killed_while_nobody_waits(job_rank *me)
+{
+    enum { BEGAN = 0, DEAD = 2, SEEN_MS = 500 * JOB_SLOWER };
+    operands o = take_operands(me);
+    weft_request *req = NULL;
+    warm_up(me, me->world, o);
+    if (me->rank == DEAD) job_sleep_ms(JOB_LIMIT_MS);
+    CHECK_OK(weft_all_reduce(me->world, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, &req));
+    job_sleep_ms(200);
+    if (me->rank == 0) {
+        job_results(me, DEAD)[BEGAN] = job_now_ns();
+        job_kill(me, DEAD);
+    }
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, job_late_ms()));
+    if (me->rank == 0) CHECK_PERIOD(job_results(me, DEAD)[BEGAN], job_now_ns(), 0, SEEN_MS);
+    WAIT_STATUS(WEFT_ERR_PEER, req);
+    weft_release(req);
+}
+
 /* Ranks that mean something else may have launched it by then, all of them, which the emulation tells. */
 static void a_mismatch(job_rank *me)
 {
@@ -540,6 +560,8 @@ int main(int argc, char **argv)
         JOB_TEST("a launch that fails", .ranks = 3, .processes = true, .body = a_launch_that_fails),
         JOB_TEST("a late rank", .ranks = 3, .body = a_late_rank),
         JOB_TEST("killed amid operations", .ranks = 3, .killed = 1u << 2, .body = killed),
+        JOB_TEST("killed while nobody waits", .ranks = 3, .killed = 1u << 2,
+                 .body = killed_while_nobody_waits),
         JOB_TEST("a mismatch", .ranks = 2, .processes = true, .bare = true, .body = a_mismatch),
     };
     return JOB_MAIN(tests, argc, argv);
