@@ -63,27 +63,26 @@ static int64_t milliseconds(const char *variable, int64_t otherwise)
 
 /* setenv may free the list that another thread's getenv is walking; this one leaves it as it is.  With too
  * little memory NCCL goes by its own defaults. */
-static void add_to_environment(const char *one, const char *other)
+static void add_to_environment(const char *one)
 {
     size_t n = 0;
     char **more;
     while (environ && environ[n]) n++;
-    more = malloc((n + 3) * sizeof *more);
+    more = malloc((n + 2) * sizeof *more);
     if (!more) return;
     if (n) memcpy(more, environ, n * sizeof *more);
     more[n] = (char *)(uintptr_t)one;
-    more[n + 1] = (char *)(uintptr_t)other;
-    more[n + 2] = NULL;
+    more[n + 1] = NULL;
     __atomic_store_n(&environ, more, __ATOMIC_RELEASE);
 }
 
 /* Kernels of several communicators run in the order of their launches, which is the one that all ranks have
- * agreed on.  A program with NCCL calls of its own beside ours is not to fail for it. */
+ * agreed on.  NCCL's check that no two threads launch at once (NCCL_LAUNCH_RACE_FATAL) stays as the program has it: the
+ * module launches from one at a time. */
 static void order_launches(const weft__nccl *nccl)
 {
     if (nccl->version < NCCL_ORDER || getenv("NCCL_LAUNCH_ORDER_IMPLICIT")) return;
-    add_to_environment("NCCL_LAUNCH_ORDER_IMPLICIT=1",
-                       getenv("NCCL_LAUNCH_RACE_FATAL") ? NULL : "NCCL_LAUNCH_RACE_FATAL=0");
+    add_to_environment("NCCL_LAUNCH_ORDER_IMPLICIT=1");
 }
 
 /* Contexts of one process may be opened at the same time. */

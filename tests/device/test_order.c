@@ -229,6 +229,15 @@ static void beside_a_capture(job_rank *me)
     check_filled(out, ranks_sum(me), me->size);
 }
 
+/* The first is needed; the second is NCCL's own check of programs that launch from several threads at once. */
+static void variables_of_nccl(job_rank *me)
+{
+    const char *order = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    CHECK_OK(weft_barrier(me->world, &(weft_call){.memory = WEFT_MEMORY_CUDA}, NULL));
+    if (!job_by_host()) CHECK(order && !strcmp(order, "1"));
+    CHECK(!getenv("NCCL_LAUNCH_RACE_FATAL"));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +250,7 @@ int main(int argc, char **argv)
         JOB_TEST("barriers", .ranks = 3, .body = barriers),
         JOB_TEST("capturing and foreign streams", .ranks = 2, .body = refused),
         JOB_TEST("beside a capture", .ranks = 2, .processes = true, .body = beside_a_capture),
+        JOB_TEST("variables of NCCL", .ranks = 2, .body = variables_of_nccl),
     };
     return JOB_MAIN(tests, argc, argv);
 }

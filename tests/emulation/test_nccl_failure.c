@@ -301,6 +301,35 @@ static void held_communicators(job_rank *me)
     CUDA(cudaFree(device));
 }
 
+/* Two threads, each with a communicator of its own: which one is first nobody knows. */
+static void launches_race(job_rank *me)
+{
+    job_setenv(me, "NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+    if (me->arg) job_setenv(me, "NCCL_LAUNCH_RACE_FATAL", "0");
+    call calls[2];
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++) {
+        calls[i] = (call){.comm = new_comm(me), .device = me->rank, .stream = new_stream(me)};
+        calls[i].buffer = to_device(NULL, sizeof *calls[i].buffer);
+    }
+    emu_script("launching@1=delay:60;launching@2=delay:20");
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(pthread_create(&threads[i], NULL, call_in_group, &calls[i]), 0);
+        job_sleep_ms(20);
+    }
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    NCCL_IS(calls[0].result, me->arg ? ncclSuccess : ncclInvalidUsage);
+    NCCL(calls[1].result);
+    emu_script(NULL);
+    for (int i = 0; i < 2; i++) {
+        CHECK(stream_ends(calls[i].stream, JOB_WAIT_MS));
+        NCCL(ncclCommAbort(calls[i].comm));
+        CUDA(cudaFree(calls[i].buffer));
+        CUDA(cudaStreamDestroy(calls[i].stream));
+    }
+}
+
 static void *abort_apart(void *arg)
 {
     call *c = arg;
@@ -378,6 +407,10 @@ int main(int argc, char **argv)
                  .processes = true, .body = held_communicators),
         JOB_TEST("unless NCCL is told to order them", .ranks = 2, .bare = true, .processes = true,
                  .arg = "told", .body = held_communicators),
+        JOB_TEST("threads that launch at once are told", .ranks = 1, .bare = true, .processes = true,
+                 .body = launches_race),
+        JOB_TEST("unless NCCL is told not to", .ranks = 1, .bare = true, .processes = true, .arg = "told",
+                 .body = launches_race),
         JOB_TEST("a peer dies", .ranks = 3, .bare = true, .killed = 1u << 1, .body = a_peer_dies),
 #ifdef NCCL_REVOKE_DEFAULT
         JOB_TEST("revoke ends a call that hangs", .ranks = 2, .bare = true, .processes = true,

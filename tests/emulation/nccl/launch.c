@@ -247,14 +247,16 @@ static cudaError_t order_streams(const launching *l, bool before)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool implicit_order;
+static bool implicit_order, races_fail;
 
-/* NCCL reads its variables once.  Before 2.26 it has not this one: let its kernels be in order. */
+/* NCCL reads its variables once.  Before 2.26 it has neither of these: let its kernels be in order. */
 static void read_environment(void)
 {
-    const char *text = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    const char *text = getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), *race = getenv("NCCL_LAUNCH_RACE_FATAL");
+    bool known = version_shown() >= 22600;
 
-    implicit_order = version_shown() < 22600 || (text && atoi(text));
+    implicit_order = !known || (text && atoi(text));
+    races_fail = known && implicit_order && (!race || atoi(race));
 }
 
 /* Do kernels of several communicators run in the order of their launches? */
@@ -262,6 +264,25 @@ static bool in_order(void)
 {
     pthread_once(&once, read_environment);
     return implicit_order;
+}
+
+/* Whose launch of all that a device has is the last one that has begun. */
+enum { DEVICES_MOST = 16 }; /* of the emulation */
+static _Atomic(const void *) launchers[DEVICES_MOST];
+
+static const void *this_thread(void)
+{
+    static _Thread_local char marker;
+
+    return &marker;
+}
+
+/* Two threads that launch on one device at once are in no order, which NCCL tells whoever ends while another has begun,
+ * though both kernels are launched.  What is captured is in the order of its graph. */
+static ncclResult_t race_check(const struct ncclComm *comm)
+{
+    if (atomic_load(&launchers[comm->device]) == this_thread()) return ncclSuccess;
+    return fail(ncclInvalidUsage, "Fatal: host threads racing to launch NCCL on same device.");
 }
 
 /* From the launch on the kernel may be over at any time, and its tasks gone. */
@@ -329,13 +350,17 @@ static ncclResult_t launch_here(ncclComm_t comm)
 ncclResult_t launch(ncclComm_t comm)
 {
     int device = -1, scripted;
+    bool races;
     ncclResult_t result;
 
     exit_check();
+    races = in_order() && races_fail && !emu_stream_capturing(comm->tasks->stream);
     cudaGetDevice(&device);
     if (device != comm->device) cudaSetDevice(comm->device);
+    if (races) atomic_store(&launchers[comm->device], this_thread());
     scripted = emu_enter("launching");
     result = scripted ? fail((ncclResult_t)scripted, "launching: by script") : launch_here(comm);
+    if (!result && races) result = race_check(comm);
     if (!result && device >= 0 && device != comm->device) cudaSetDevice(device);
     return result;
 }
