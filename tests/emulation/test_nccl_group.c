@@ -92,7 +92,7 @@ static void large_messages_cross(job_rank *me)
     close_rank(comm, stream);
 }
 
-/* A large message waits for its receiver. */
+/* A large message waits for its receiver, when the two are connected. */
 static void a_send_waits(job_rank *me)
 {
     enum { BYTES = 1 << 20 };
@@ -100,6 +100,9 @@ static void a_send_waits(job_rank *me)
     cudaStream_t stream = new_stream(me);
     char *device = to_device(NULL, BYTES);
 
+    NCCL(me->rank ? ncclRecv(device, 1, ncclChar, 0, comm, stream)
+                  : ncclSend(device, 1, ncclChar, 1, comm, stream));
+    CUDA(cudaStreamSynchronize(stream));
     if (me->rank == 0) {
         NCCL(ncclSend(device, BYTES, ncclChar, 1, comm, stream));
         CHECK(!stream_ends(stream, 50));

@@ -35,6 +35,11 @@ typedef struct comm_buffer { /* registered, or a window */
     bool symmetric; /* all ranks reach into it, each by its own offset */
 } comm_buffer;
 
+typedef struct comm_ways { /* as connect.c has them */
+    uint32_t sets;
+    uint64_t to[PEERS_WORDS], from[PEERS_WORDS];
+} comm_ways;
+
 struct ncclComm {
     uint64_t magic;
     struct ncclComm *next; /* of all that there ever were */
@@ -76,6 +81,9 @@ struct ncclComm {
     _Atomic bool in_group;
     struct ncclComm *group_next;
     struct task *tasks, **last_task;
+    comm_ways ways;    /* it has gone, or is about to */
+    uint32_t going;    /* those of this group call that it goes first, */
+    int goings;        /* and how many times there were such */
     cudaEvent_t event; /* for operations of one group call on several streams */
 };
 

@@ -4,6 +4,7 @@
  * communicators while the end is inside makes the rest of it fail with ncclInternalError. */
 #include "group.h"
 #include "alias.h"
+#include "connect.h"
 #include "task.h"
 
 #include <stdlib.h>
@@ -123,11 +124,24 @@ static ncclResult_t check_aborted(const batch *b)
     return ncclSuccess;
 }
 
+/* Several may be ranks of one communicator. */
+static ncclResult_t connect_all(const batch *b)
+{
+    ncclResult_t result = ncclSuccess;
+
+    for (ncclComm_t c = b->comms; c; c = c->group_next)
+        if (c->tasks) connect_show(c);
+    for (ncclComm_t c = b->comms; c && !result; c = c->group_next)
+        if (c->tasks) result = connect_await(c);
+    return result;
+}
+
 static ncclResult_t carry_out(const batch *b)
 {
     ncclResult_t result = check_aborted(b);
 
     if (!result) result = run_jobs(b->jobs);
+    if (!result) result = connect_all(b);
     for (ncclComm_t c = b->comms; c && !result; c = c->group_next)
         if (c->tasks) result = launch(c);
     return result;

@@ -11,6 +11,8 @@
 #include <sys/types.h>
 
 enum { BOARD_BYTES = 64, SEGMENT_RANKS_MAX = 128 };
+enum { PEERS_WORD = 64, PEERS_WORDS = SEGMENT_RANKS_MAX / PEERS_WORD }; /* ranks as bits */
+enum { WAYS_MAX = 2 };
 
 typedef struct notice { /* what a rank shows to all: board.h */
     _Atomic uint64_t number;
@@ -23,6 +25,9 @@ typedef struct member {
     pid_t process;
     int device;
     notice board[2];
+    /* connect.h: */
+    _Atomic uint32_t went[WAYS_MAX]; /* ways that it wanted to go first, second: bits; 0: none yet */
+    _Atomic uint64_t to[PEERS_WORDS], from[PEERS_WORDS]; /* peers that it sends to, receives from */
 } member;
 
 typedef struct segment {
