@@ -15,7 +15,7 @@
 #include <string.h>
 #include <zmq.h>
 
-#define WIRE_VERSION 10
+#define WIRE_VERSION 11
 #define LABEL_BYTES  16
 
 _Static_assert(crypto_auth_KEYBYTES == WEFT__KEY_BYTES, "the data key keys the MAC");
@@ -71,10 +71,12 @@ weft_status weft__keys_derive(const void *secret, size_t bytes, const char *job_
     curves =
         derive_curve(master, "curve server", job_name, made.curve_server_public, made.curve_server_secret) &&
         derive_curve(master, "curve client", job_name, made.curve_client_public, made.curve_client_secret);
+    randombytes_buf(made.own_secret, sizeof made.own_secret);
+    curves = curves && crypto_scalarmult_base(made.own_public.bytes, made.own_secret) == 0;
     if (curves) *keys = made;
     sodium_memzero(master, sizeof master);
     sodium_memzero(&made, sizeof made);
-    return curves ? WEFT_OK : weft__fail(WEFT_ERR_SYSTEM, "no CURVE keys can be made from the job's secret");
+    return curves ? WEFT_OK : weft__fail(WEFT_ERR_SYSTEM, "no keys can be made from the job's secret");
 }
 
 void weft__hello_make(const weft__keys *keys, weft__purpose purpose, int from, int to, weft__hello *hello)

@@ -19,7 +19,13 @@
 #define WEFT__NONCE_BYTES     32
 #define WEFT__RUN_NONCE_BYTES 16 /* of one run of a job; names it, and need not be secret */
 
-/* Everything derived from the secret, once (crypto_generichash keyed with a purpose). */
+/* A rank's public key, Curve25519. */
+typedef struct weft__rank_key {
+    uint8_t bytes[WEFT__KEY_BYTES];
+} weft__rank_key;
+
+/* Everything derived from the secret, once (crypto_generichash keyed with a purpose), and what is no member's but this
+ * rank's. */
 typedef struct weft__keys {
     uint8_t data[WEFT__KEY_BYTES];                         /* hello/answer/proof */
     uint8_t wire[WEFT__KEY_BYTES];                         /* the handshake over TCP */
@@ -27,10 +33,13 @@ typedef struct weft__keys {
     uint8_t job[16];                                       /* public: tells jobs apart on one port */
     char curve_server_public[41], curve_server_secret[41]; /* Z85, for ZeroMQ CURVE */
     char curve_client_public[41], curve_client_secret[41];
-    _Atomic int users; /* see keys.h */
+    uint8_t own_secret[WEFT__KEY_BYTES]; /* drawn anew with each set of keys: of one rank, in one launch */
+    weft__rank_key own_public;
+    weft__rank_key *ranks; /* of the world, as each has told at joining (keys.h); NULL: not yet */
+    _Atomic int users;     /* see keys.h */
 } weft__keys;
-/* job_name is part of what is derived: two jobs with one secret cannot mix.  Who keeps keys has them from
- * keys.h. */
+/* job_name is part of what is derived: two jobs with one secret cannot mix.  Draws the rank's own pair.  Who keeps keys
+ * has them from keys.h. */
 weft_status weft__keys_derive(const void *secret, size_t bytes, const char *job_name, weft__keys *keys);
 
 typedef enum weft__purpose { WEFT__PURPOSE_DATA = 1, WEFT__PURPOSE_FD_EXCHANGE } weft__purpose;

@@ -13,6 +13,7 @@
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STACK_BYTES (16 * 1024) /* more than it takes to derive keys */
@@ -55,6 +56,13 @@ weft_status weft__keys_of_launch(const weft__keys *job, const char *nonce, weft_
     return weft__keys_make(job->data, sizeof job->data, name, keys);
 }
 
+weft_status weft__keys_room(weft__keys *keys, int world)
+{
+    WEFT__ASSERT(!keys->ranks);
+    keys->ranks = calloc((size_t)world, sizeof *keys->ranks);
+    return keys->ranks ? WEFT_OK : weft__fail_memory((size_t)world * sizeof *keys->ranks, "the ranks' keys");
+}
+
 weft__keys *weft__keys_take(weft__keys *keys)
 {
     if (keys) atomic_fetch_add(&keys->users, 1);
@@ -63,5 +71,7 @@ weft__keys *weft__keys_take(weft__keys *keys)
 
 void weft__keys_drop(weft__keys *keys)
 {
-    if (keys && atomic_fetch_sub(&keys->users, 1) == 1) sodium_free(keys);
+    if (!keys || atomic_fetch_sub(&keys->users, 1) != 1) return;
+    free(keys->ranks);
+    sodium_free(keys);
 }

@@ -4,7 +4,10 @@
  * the last of its users lets go of it.  What libzmq has copied of the CURVE keys stays in its heap, which can
  * be swapped and dumped as long as a socket with them is open (it offers no memory of one's own for them; who
  * must exclude that runs without swap and with a core limit of 0).  Each set of keys takes some pages and
- * system calls: who needs keys that are there already takes a share of them. */
+ * system calls: who needs keys that are there already takes a share of them.
+ *
+ * Each rank draws a key pair of its own for each launch.  The secret one never leaves that memory; the public one
+ * travels with the rank's card at joining, so it is bound to rank and launch by whoever hands out the cards. */
 #ifndef WEFT_NET_KEYS_H
 #define WEFT_NET_KEYS_H
 #include "auth.h"
@@ -14,6 +17,9 @@ weft_status weft__keys_make(const void *secret, size_t bytes, const char *job_na
 /* Those of one launch of the job, whose nonce (rendezvous.h) is part of what they are made of: with one secret and one
  * name, what is said in one launch is a stranger's in another.  The caller is the first user. */
 weft_status weft__keys_of_launch(const weft__keys *job, const char *nonce, weft__keys **keys);
+/* Room for the public keys of a world's ranks, in keys->ranks, which whoever has met them fills in before others use it: a
+ * rank is proved to be the one that told its key under that number. */
+weft_status weft__keys_room(weft__keys *keys, int world);
 /* Any thread: one user more, and one less.  NULL has none. */
 weft__keys *weft__keys_take(weft__keys *keys);
 void weft__keys_drop(weft__keys *keys);

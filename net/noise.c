@@ -1,5 +1,5 @@
 /* noise.c - the names of the specification: HKDF 4.3, MixKey, MixHash, MixKeyAndHash, EncryptAndHash, Split
- * 5.2, the tokens 5.3 and, of psk and of e beside one, 9.2. */
+ * 5.2, the tokens 5.3, the public keys known beforehand 7.4 and, of psk and of e beside one, 9.2. */
 #include "noise.h"
 #include "check.h"
 
@@ -70,22 +70,41 @@ static void mix_ephemeral(weft__noise *noise, const uint8_t *public)
 }
 
 /* False: theirs is one of the few keys with which every other makes the same secret. */
-static bool mix_shared(weft__noise *noise)
+static bool mix_shared(weft__noise *noise, const uint8_t *own, const uint8_t *theirs)
 {
     uint8_t shared[crypto_scalarmult_BYTES];
-    bool made = crypto_scalarmult(shared, noise->secret, noise->theirs) == 0;
+    bool made = crypto_scalarmult(shared, own, theirs) == 0;
     if (made) mix_key(noise, shared);
     sodium_memzero(shared, sizeof shared);
     return made;
 }
 
-void weft__noise_start(weft__noise *noise, weft__aead aead, const uint8_t psk[32], const void *prologue,
-                       size_t bytes)
+/* The token es, or se: a static key of the one end and the ephemeral one of the other. */
+static bool mix_static(weft__noise *noise, bool own_is_static)
 {
-    static const char aes[] = "Noise_NNpsk0_25519_AESGCM_SHA256";
-    static const char chacha[] = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
+    return own_is_static ? mix_shared(noise, noise->own_static, noise->theirs)
+                         : mix_shared(noise, noise->secret, noise->their_static);
+}
+
+/* The tokens behind e, of the first message or of the second. */
+static bool mix_tokens(weft__noise *noise)
+{
+    if (noise->messages++ == 0)
+        return mix_static(noise, !noise->connector) &&
+               mix_shared(noise, noise->own_static, noise->their_static);
+    return mix_shared(noise, noise->secret, noise->theirs) && mix_static(noise, noise->connector);
+}
+
+void weft__noise_start(weft__noise *noise, weft__aead aead, const weft__noise_known *known, bool connector,
+                       const void *prologue, size_t bytes)
+{
+    static const char aes[] = "Noise_KKpsk0_25519_AESGCM_SHA256";
+    static const char chacha[] = "Noise_KKpsk0_25519_ChaChaPoly_SHA256";
     memset(noise, 0, sizeof *noise);
     noise->aead = aead;
+    noise->connector = connector;
+    noise->own_static = known->own_secret;
+    memcpy(noise->their_static, known->theirs, sizeof noise->their_static);
     /* A name no longer than a hash is taken as it is. */
     if (aead == WEFT__AES256_GCM)
         memcpy(noise->hash, aes, HASH_BYTES);
@@ -93,7 +112,9 @@ void weft__noise_start(weft__noise *noise, weft__aead aead, const uint8_t psk[32
         crypto_hash_sha256(noise->hash, (const uint8_t *)chacha, sizeof chacha - 1);
     memcpy(noise->chain, noise->hash, HASH_BYTES);
     mix_hash(noise, prologue, bytes);
-    mix_psk(noise, psk); /* the first token of the first message */
+    mix_hash(noise, connector ? known->own_public : known->theirs, WEFT__NOISE_KEY_BYTES);
+    mix_hash(noise, connector ? known->theirs : known->own_public, WEFT__NOISE_KEY_BYTES);
+    mix_psk(noise, known->psk); /* the first token of the first message */
     randombytes_buf(noise->secret, sizeof noise->secret);
 }
 
@@ -104,7 +125,7 @@ bool weft__noise_write(weft__noise *noise, const void *payload, size_t bytes, vo
     WEFT__ASSERT(noise->messages < 2, noise->messages);
     if (crypto_scalarmult_base(public, noise->secret)) return false;
     mix_ephemeral(noise, public);
-    if (noise->messages++ == 1 && !mix_shared(noise)) return false;
+    if (!mix_tokens(noise)) return false;
     weft__cipher_start(&cipher, noise->aead, noise->key);
     weft__cipher_seal(&cipher, noise->hash, HASH_BYTES, payload, bytes, sealed);
     sodium_memzero(&cipher, sizeof cipher);
@@ -120,7 +141,7 @@ bool weft__noise_read(weft__noise *noise, const void *message, size_t bytes, voi
     WEFT__ASSERT(noise->messages < 2, noise->messages);
     memcpy(noise->theirs, message, sizeof noise->theirs);
     mix_ephemeral(noise, noise->theirs);
-    if (noise->messages++ == 1 && !mix_shared(noise)) return false;
+    if (!mix_tokens(noise)) return false;
     weft__cipher_start(&cipher, noise->aead, noise->key);
     good = weft__cipher_open(&cipher, noise->hash, HASH_BYTES, sealed, bytes, payload);
     sodium_memzero(&cipher, sizeof cipher);
@@ -128,13 +149,13 @@ bool weft__noise_read(weft__noise *noise, const void *message, size_t bytes, voi
     return good;
 }
 
-void weft__noise_split(weft__noise *noise, bool connector, weft__cipher *sends, weft__cipher *receives)
+void weft__noise_split(weft__noise *noise, weft__cipher *sends, weft__cipher *receives)
 {
     uint8_t out[2 * HASH_BYTES];
     WEFT__ASSERT(noise->messages == 2, noise->messages);
     derive(noise, NULL, 0, 2, out); /* the connector's, then the acceptor's */
-    weft__cipher_start(connector ? sends : receives, noise->aead, out);
-    weft__cipher_start(connector ? receives : sends, noise->aead, out + HASH_BYTES);
+    weft__cipher_start(noise->connector ? sends : receives, noise->aead, out);
+    weft__cipher_start(noise->connector ? receives : sends, noise->aead, out + HASH_BYTES);
     sodium_memzero(out, sizeof out);
     sodium_memzero(noise->chain, sizeof noise->chain);
     sodium_memzero(noise->key, sizeof noise->key);

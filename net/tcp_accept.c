@@ -145,7 +145,17 @@ static weft__tcp_step tcp_accept_advance(weft__tcp_guest *guest)
     return weft__tcp_step_read(fd, &guest->proof, sizeof guest->proof, &guest->done);
 }
 
-static const char knows_not[] = "it does not know the job's secret, or what it said was changed on its way";
+/* Whose key is another one, and who does not know the job's secret, cannot be told apart. */
+static const char *unproved(const weft__tcp_guest *guest)
+{
+    const int from = guest->hello.hello.from;
+    weft__fail(WEFT_ERR_AUTH,
+               "it says that it is rank %d and does not prove it: it has another key than that rank, does "
+               "not know the job's "
+               "secret, or what it said was changed on its way",
+               from);
+    return weft_last_error();
+}
 
 /* The hello is here: NULL, and the answer is made; or what speaks against it. */
 static const char *why_not(weft__tcp_guest *guest)
@@ -166,7 +176,7 @@ static const char *why_not(weft__tcp_guest *guest)
     }
     if (!weft__tcp_hello_take(&guest->handshake, tcp->keys, &guest->hello) ||
         !weft__tcp_answer_make(&guest->handshake, &guest->answer))
-        return knows_not;
+        return unproved(guest);
     return NULL;
 }
 
@@ -177,7 +187,7 @@ static bool next_step(weft__tcp_guest *guest)
         if (weft__tcp_proof_take(&guest->handshake, &guest->proof, &guest->standing))
             receive_member(guest);
         else
-            turn_away(guest, knows_not);
+            turn_away(guest, unproved(guest));
         return false;
     }
     if (guest->step == WEFT__GUEST_HELLO) {

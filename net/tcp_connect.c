@@ -44,7 +44,7 @@
     3 /* attempts at somebody who does not prove what a member can: bytes may change on their way */
 
 static const char proves_not[] =
-    "does not prove that it knows the job's secret, or what it said was changed on its way";
+    "does not prove that it is that rank and knows the job's secret, or what it said was changed on its way";
 static const char closes_early[] = "closes every connection before the handshake is done";
 
 typedef enum dial_step { PAUSED, GREETING, ANSWER, PROVING, VERDICT, AWAITING } dial_step;
@@ -139,8 +139,13 @@ void weft__tcp_dial_end(weft__tcp_peer *peer)
 static void lose(weft__tcp_peer *peer, const char *what, int error)
 {
     const weft__tcp_dial *dial = peer->dial;
-    char text[WEFT__TCP_TEXT], why[128];
+    char text[WEFT__TCP_TEXT], why[128], early[160];
     weft__tcp_address_text(&peer->address, text);
+    if (what == closes_early) {
+        snprintf(early, sizeof early, "%s, where this rank says that it is rank %d", closes_early,
+                 peer->tcp->me);
+        what = early;
+    }
     if (dial && peer->state == WEFT__TCP_ASTRAY && error == ECONNREFUSED)
         weft__tcp_lose(peer, "%s, and its host refuses connections to it", dial->broke);
     else if (dial && dial->mend_until_ns &&
@@ -420,8 +425,11 @@ static void attempt(weft__tcp_dial *dial)
     dial_to(dial, GREETING);
     dial->looks.made++; /* it is another one */
     /* Fresh for every attempt: a key is used once. */
-    weft__tcp_hello_make(&dial->handshake, peer->tcp->keys, peer->tcp->me, peer->rank, peer->wire,
-                         &dial->hello);
+    if (!weft__tcp_hello_make(&dial->handshake, peer->tcp->keys, peer->tcp->me, peer->rank, peer->wire,
+                              &dial->hello)) {
+        fail(dial, "has told a key with which nothing can be proved", 0);
+        return;
+    }
     limit(dial, peer->state == WEFT__TCP_ASTRAY ? dial->began_ns + ASTRAY_MS * WEFT__MS
                 : dial->mend_until_ns           ? dial->mend_until_ns
                 : dial->crossed_until_ns        ? dial->crossed_until_ns

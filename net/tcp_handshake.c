@@ -7,40 +7,44 @@
 _Static_assert(PROLOGUE_BYTES == 32 && WEFT__NONCE_BYTES == WEFT__NOISE_KEY_BYTES,
                "the ephemeral key is the hello's nonce, and its tag follows");
 
-static void start(weft__tcp_handshake *h, const weft__keys *keys, const weft__tcp_hello *hello)
+/* peer: a rank of the world, the one at the other end. */
+static void start(weft__tcp_handshake *h, const weft__keys *keys, int peer, const weft__tcp_hello *hello)
 {
     const bool aes = hello->hello.wire == WEFT__TCP_WIRE_AES256;
-    weft__noise_start(&h->noise, aes ? WEFT__AES256_GCM : WEFT__CHACHA20_POLY1305, keys->wire, hello,
-                      PROLOGUE_BYTES);
+    const weft__noise_known known = {.psk = keys->wire,
+                                     .own_secret = keys->own_secret,
+                                     .own_public = keys->own_public.bytes,
+                                     .theirs = keys->ranks[peer].bytes};
+    weft__noise_start(&h->noise, aes ? WEFT__AES256_GCM : WEFT__CHACHA20_POLY1305, &known,
+                      peer == hello->hello.to, hello, PROLOGUE_BYTES);
 }
 
-void weft__tcp_hello_make(weft__tcp_handshake *h, const weft__keys *keys, int from, int to,
+bool weft__tcp_hello_make(weft__tcp_handshake *h, const weft__keys *keys, int from, int to,
                           weft__tcp_wire wire, weft__tcp_hello *hello)
 {
     weft__hello_make(keys, WEFT__PURPOSE_DATA, from, to, &hello->hello);
     hello->hello.wire = (uint8_t)wire;
-    start(h, keys, hello);
-    /* Cannot fail: nothing of the other end is in it. */
-    (void)weft__noise_write(&h->noise, NULL, 0, (uint8_t *)hello + PROLOGUE_BYTES);
+    start(h, keys, to, hello);
+    return weft__noise_write(&h->noise, NULL, 0, (uint8_t *)hello + PROLOGUE_BYTES);
 }
 
 bool weft__tcp_hello_take(weft__tcp_handshake *h, const weft__keys *keys, const weft__tcp_hello *hello)
 {
-    start(h, keys, hello);
+    start(h, keys, hello->hello.from, hello);
     return weft__noise_read(&h->noise, (const uint8_t *)hello + PROLOGUE_BYTES, 0, NULL);
 }
 
 bool weft__tcp_answer_make(weft__tcp_handshake *h, weft__tcp_answer *answer)
 {
     if (!weft__noise_write(&h->noise, NULL, 0, answer->message)) return false;
-    weft__noise_split(&h->noise, false, &h->sends, &h->receives);
+    weft__noise_split(&h->noise, &h->sends, &h->receives);
     return true;
 }
 
 bool weft__tcp_answer_take(weft__tcp_handshake *h, const weft__tcp_answer *answer)
 {
     if (!weft__noise_read(&h->noise, answer->message, 0, NULL)) return false;
-    weft__noise_split(&h->noise, true, &h->sends, &h->receives);
+    weft__noise_split(&h->noise, &h->sends, &h->receives);
     return true;
 }
 

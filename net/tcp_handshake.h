@@ -1,6 +1,6 @@
-/* tcp_handshake.h - how a TCP connection opens: both ends prove that they know the job's secret, and have
- * fresh keys for each direction.  The handshake is Noise_NNpsk0 (noise.h), also where frames go plain after
- * it.
+/* tcp_handshake.h - how a TCP connection opens: both ends prove that they know the job's secret and are the ranks
+ * that they say they are, and have fresh keys for each direction.  The handshake is Noise_KKpsk0 (noise.h) with the
+ * keys of the two ranks (keys.h), also where frames go plain after it.
  *
  *   connector -> acceptor   hello    80 bytes: 32 in the clear (auth.h), an ephemeral key, a tag
  *   acceptor  -> connector  answer   48 bytes: an ephemeral key, a tag
@@ -50,15 +50,16 @@ typedef struct weft__tcp_handshake {
     weft__cipher sends, receives; /* from the answer on */
 } weft__tcp_handshake;
 
-/* The connector's, in this order. */
-void weft__tcp_hello_make(weft__tcp_handshake *h, const weft__keys *keys, int from, int to,
+/* The connector's, in this order.  keys has those of the ranks, and stays until the answer.  False: that of rank `to` is
+ * none with which anything can be proved. */
+bool weft__tcp_hello_make(weft__tcp_handshake *h, const weft__keys *keys, int from, int to,
                           weft__tcp_wire wire, weft__tcp_hello *hello);
 bool weft__tcp_answer_take(weft__tcp_handshake *h, const weft__tcp_answer *answer);
 void weft__tcp_proof_make(weft__tcp_handshake *h, const weft__tcp_standing *mine, weft__tcp_proof *proof);
 bool weft__tcp_verdict_take(weft__tcp_handshake *h, const weft__tcp_judgement *judgement, uint8_t *verdict,
                             weft__tcp_standing *theirs);
 
-/* The acceptor's.  hello_take after weft__hello_check, and where its wire is the one between these ranks. */
+/* The acceptor's, likewise.  hello_take after weft__hello_check, and where its wire is the one between these ranks. */
 bool weft__tcp_hello_take(weft__tcp_handshake *h, const weft__keys *keys, const weft__tcp_hello *hello);
 bool weft__tcp_answer_make(weft__tcp_handshake *h, weft__tcp_answer *answer);
 bool weft__tcp_proof_take(weft__tcp_handshake *h, const weft__tcp_proof *proof, weft__tcp_standing *theirs);

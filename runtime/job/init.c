@@ -67,6 +67,7 @@ typedef struct card {
     weft__transport_card transports;
     weft__quorum quorum;
     cpu_set_t processors;
+    weft__rank_key key; /* by which it proves over connections that it is this rank */
 } card;
 
 #define CARD_ALIKE offsetof(card, endpoint)
@@ -106,6 +107,7 @@ static weft_status fill_card(joining *j, card *c)
     c->params = weft__own_params(ctx);
     c->params.lowest = 0;
     c->quorum = ctx->quorum;
+    c->key = ctx->keys->own_public;
     sched_getaffinity(0, sizeof c->processors, &c->processors);
     status = weft__transports_offer(&site, weft__setting_text(WEFT__SET_TRANSPORT), &j->offers);
     if (status != WEFT_OK) return status;
@@ -157,7 +159,7 @@ static weft_status exchange_cards(joining *j)
     const card **sorted;
     char *endpoints;
     weft_status status = fill_card(j, &mine);
-    if (status != WEFT_OK) return status;
+    if (status != WEFT_OK || (status = weft__keys_room(ctx->keys, ctx->world_size)) != WEFT_OK) return status;
     j->cards = calloc(n, sizeof *j->cards);
     ctx->peers = calloc(n, sizeof *ctx->peers);
     endpoints = calloc(n, WEFT__ENDPOINT_BYTES);
@@ -168,6 +170,7 @@ static weft_status exchange_cards(joining *j)
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         weft__peer *m = &ctx->peers[i];
         j->cards[i].host_id[WEFT__HOST_ID_BYTES - 1] = j->cards[i].host[WEFT__HOST_BYTES - 1] = 0;
+        ctx->keys->ranks[i] = j->cards[i].key;
         memcpy(m->host, j->cards[i].host, sizeof m->host);
         m->process = j->cards[i].process;
         m->pid = m->process.pid;

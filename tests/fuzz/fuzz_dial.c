@@ -8,6 +8,7 @@
  * connection is checked against a plain reading of the same bytes. */
 #include "clock.h"
 #include "fuzz.h"
+#include "keys.h"
 #include "plain_stream.h"
 #include "tcp_link.h"
 
@@ -115,8 +116,10 @@ static void listen_once(void)
 {
     if (listener >= 0) return;
     setenv("WEFT_RECONNECT_MS", "0", 1); /* test_tcp_mend has connections that come again */
-    if (weft__keys_derive("secret", 6, "fuzz", &keys) || weft__tcp_listen("127.0.0.1", &listener, &listens))
+    if (weft__keys_derive("secret", 6, "fuzz", &keys) || weft__keys_room(&keys, 2) ||
+        weft__tcp_listen("127.0.0.1", &listener, &listens))
         abort();
+    keys.ranks[0] = keys.ranks[1] = keys.own_public; /* one pair for both */
 }
 
 static int take_dial(dialler *d)

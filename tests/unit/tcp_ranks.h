@@ -49,7 +49,8 @@ typedef struct packet {
     rank *rank;
 } packet;
 
-static weft__keys keys;
+static weft__keys keys; /* of all ranks here, which so have one pair between them */
+static weft__rank_key rank_keys[RANKS_MAX];
 static rank ranks[RANKS_MAX];
 static uint64_t seed = 1;
 
@@ -93,9 +94,16 @@ static void on_lost(weft__sink *sink, int peer, const char *why)
     if (r->on_lost) r->on_lost(r, peer);
 }
 
+static inline void tell_rank_keys(void)
+{
+    for (int i = 0; i < RANKS_MAX; i++) rank_keys[i] = keys.own_public;
+    keys.ranks = rank_keys;
+}
+
 static inline void open_rank(int me, int world, const weft__tcp_address *addresses, int fd)
 {
     rank *r = &ranks[me];
+    tell_rank_keys();
     r->address = addresses[me];
     r->me = me;
     r->sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
@@ -264,8 +272,9 @@ static inline int raw_join(int fd, int from, int to, const weft__keys *with)
     weft__keys as = *with;
     weft__tcp_standing standing;
     uint8_t verdict;
-    memcpy(as.job, keys.job, sizeof as.job); /* that is public */
-    weft__tcp_hello_make(&h, &as, from, to, WEFT__TCP_WIRE_PLAIN, &hello);
+    memcpy(as.job, keys.job, sizeof as.job); /* that is public, as are the ranks' public keys */
+    as.ranks = rank_keys;
+    assert_true(weft__tcp_hello_make(&h, &as, from, to, WEFT__TCP_WIRE_PLAIN, &hello));
     raw_send(fd, &hello, sizeof hello);
     if (!raw_receive(fd, &answer, sizeof answer) || !weft__tcp_answer_take(&h, &answer)) return 0;
     weft__tcp_proof_make(&h, &(weft__tcp_standing){0}, &proof);
@@ -282,9 +291,11 @@ static inline bool raw_answer(int fd, const weft__keys *with, weft__tcp_handshak
     weft__tcp_answer answer;
     weft__tcp_proof proof;
     weft__tcp_standing standing;
+    weft__keys as = *with;
     bool knows;
+    as.ranks = rank_keys;
     assert_true(raw_receive(fd, &hello, sizeof hello));
-    knows = weft__tcp_hello_take(h, with, &hello);
+    knows = weft__tcp_hello_take(h, &as, &hello);
     assert_true(weft__tcp_answer_make(h, &answer));
     raw_send(fd, &answer, sizeof answer);
     return raw_receive(fd, &proof, sizeof proof) && knows && weft__tcp_proof_take(h, &proof, &standing);

@@ -32,6 +32,7 @@ typedef struct end {
 } end;
 
 static weft__keys keys;
+static weft__rank_key rank_keys[WORLD];
 static end ends[2];
 static char payload[WEFT__FRAME_PAYLOAD_MAX];
 static int sent;
@@ -107,6 +108,8 @@ static void open_ends(int wire)
     memset(ends, 0, sizeof ends);
     sent = 0;
     assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
+    for (int r = 0; r < WORLD; r++) rank_keys[r] = keys.own_public; /* one pair for all of them */
+    keys.ranks = rank_keys;
     for (int i = 0; i < 2; i++)
         assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i * LAST]), WEFT_OK);
     for (int r = 1; r < LAST; r++) addresses[r] = addresses[0];

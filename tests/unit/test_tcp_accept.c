@@ -1,5 +1,6 @@
 /* Strangers at a rank's port: each is turned away alone, in time, while the job goes on. */
 #include "keys.h"
+#include "log.h"
 #include "tcp_ranks.h"
 
 #define CROWD 200 /* more than there are places */
@@ -55,7 +56,7 @@ static void test_half_handshakes(void **state)
         weft__tcp_handshake h;
         weft__tcp_hello hello;
         int fd = raw_connect(&ranks[0].address), gone = raw_connect(&ranks[0].address);
-        weft__tcp_hello_make(&h, &keys, 1, 0, WEFT__TCP_WIRE_PLAIN, &hello);
+        assert_true(weft__tcp_hello_make(&h, &keys, 1, 0, WEFT__TCP_WIRE_PLAIN, &hello));
         raw_send(fd, &hello, length);
         raw_send(gone, &hello, length);
         turns(2);
@@ -69,7 +70,7 @@ static void test_half_handshakes(void **state)
         weft__tcp_answer answer;
         weft__tcp_proof proof;
         int fd = raw_connect(&ranks[0].address);
-        weft__tcp_hello_make(&h, &keys, 1, 0, WEFT__TCP_WIRE_PLAIN, &hello);
+        assert_true(weft__tcp_hello_make(&h, &keys, 1, 0, WEFT__TCP_WIRE_PLAIN, &hello));
         raw_send(fd, &hello, sizeof hello);
         assert_true(raw_receive(fd, &answer, sizeof answer));
         assert_true(weft__tcp_answer_take(&h, &answer));
@@ -116,9 +117,14 @@ static void test_another_launch(void **state)
     assert_int_equal(weft__keys_derive("secret", 6, "job", &job), WEFT_OK);
     assert_int_equal(weft__keys_of_launch(&job, "00112233445566778899aabbccddeeff", &launch[0]), WEFT_OK);
     assert_int_equal(weft__keys_of_launch(&job, "10112233445566778899aabbccddeeff", &launch[1]), WEFT_OK);
+    memcpy(launch[1]->own_secret, launch[0]->own_secret,
+           sizeof launch[1]->own_secret); /* by which it is not told apart */
+    launch[1]->own_public = launch[0]->own_public;
+    assert_int_equal(weft__keys_room(launch[1], 2), WEFT_OK);
+    launch[1]->ranks[0] = launch[1]->ranks[1] = launch[0]->own_public;
     open_world_with(2, -1, launch[0]);
     fd = raw_connect(&ranks[0].address);
-    weft__tcp_hello_make(&h, launch[1], 1, 0, WEFT__TCP_WIRE_PLAIN, &hello);
+    assert_true(weft__tcp_hello_make(&h, launch[1], 1, 0, WEFT__TCP_WIRE_PLAIN, &hello));
     raw_send(fd, &hello, sizeof hello);
     assert_true(raw_closed(fd));
     close(fd);
@@ -128,6 +134,48 @@ static void test_another_launch(void **state)
     check_job_goes_on(1);
     for (int i = 0; i < 2; i++) weft__keys_drop(launch[i]);
     close(fd);
+}
+
+/* What the log has of it is put to `said`. */
+static int join_and_hear(const weft__keys *member, int from, char *said, size_t bytes)
+{
+    FILE *log = tmpfile();
+    const int was = dup(STDERR_FILENO);
+    int fd, verdict;
+    assert_true(log && was >= 0);
+    fflush(stderr);
+    dup2(fileno(log), STDERR_FILENO);
+    fd = raw_connect(&ranks[0].address);
+    verdict = raw_join(fd, from, 0, member);
+    weft__log_flush();
+    dup2(was, STDERR_FILENO);
+    close(was);
+    close(fd);
+    rewind(log);
+    said[fread(said, 1, bytes - 1, log)] = '\0';
+    fclose(log);
+    return verdict;
+}
+
+/* A member, with the secret and a key pair of its own, that says that it is another rank; also with that one's public key,
+ * which every member knows.  Whom it comes to names the rank that it claims to be, and takes that rank's own connection. */
+static void test_claims_anothers_rank(void **state)
+{
+    weft__keys member;
+    char said[2048];
+    (void)state;
+    open_world(2);
+    assert_int_equal(weft__keys_derive("secret", 6, "job", &member), WEFT_OK);
+    assert_memory_equal(member.wire, keys.wire, sizeof keys.wire);
+    assert_memory_not_equal(member.own_secret, keys.own_secret, sizeof keys.own_secret);
+    for (int knows = 0; knows < 2; knows++) {
+        if (knows) member.own_public = keys.own_public;
+        assert_int_equal(join_and_hear(&member, 1, said, sizeof said), 0);
+        /* The first stranger is a warning, others are less. */
+        if (!knows && !strstr(said, "says that it is rank 1 and does not prove it"))
+            fail_msg("the log has \"%s\"", said);
+    }
+    check_job_goes_on(1);
 }
 
 /* Whoever has recorded a member's hello and proof can send both again, and proves nothing: the answer is another one
@@ -141,7 +189,7 @@ static void test_replayed(void **state)
     weft__tcp_judgement told;
     (void)state;
     open_world(2);
-    weft__tcp_hello_make(&h, &keys, 1, 0, WEFT__TCP_WIRE_PLAIN, &hello);
+    assert_true(weft__tcp_hello_make(&h, &keys, 1, 0, WEFT__TCP_WIRE_PLAIN, &hello));
     for (int time = 0; time < 3; time++) {
         int fd = raw_connect(&ranks[0].address);
         raw_send(fd, &hello, sizeof hello);
@@ -261,6 +309,7 @@ int main(void)
         cmocka_unit_test_teardown(test_half_handshakes, finish),
         cmocka_unit_test_teardown(test_wrong_secret, finish),
         cmocka_unit_test_teardown(test_another_launch, finish),
+        cmocka_unit_test_teardown(test_claims_anothers_rank, finish),
         cmocka_unit_test_teardown(test_replayed, finish),
         cmocka_unit_test_teardown(test_crowd, finish),
         cmocka_unit_test_teardown(test_bad_frames, finish),

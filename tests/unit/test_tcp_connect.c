@@ -91,7 +91,8 @@ static void test_closing(void **state)
         turns(1);
     }
     assert_int_equal(dials, 10);
-    check_lost(l, "closes every connection");
+    check_lost(
+        l, "closes every connection before the handshake is done, where this rank says that it is rank 0");
     close(listener);
 }
 
@@ -140,6 +141,21 @@ static void answer_wrongly(int listener, const weft__keys *with)
     int fd = take(listener);
     assert_false(raw_answer(fd, with, &h));
     close(fd);
+}
+
+/* Somebody at another rank's address has the secret, and a key pair of its own: nothing is sent to it, and the sentence has
+ * which rank it was to be.  Whoever says that it is another rank is closed upon, and its sentence has which one. */
+static void test_not_that_rank(void **state)
+{
+    int listener = open_against();
+    weft__keys other;
+    (void)state;
+    assert_int_equal(weft__keys_derive("secret", 6, "job", &other), WEFT_OK);
+    other.own_public = keys.own_public; /* which every member knows */
+    packet *l = send_packet(0, 1, 1, 10, false);
+    answer_wrongly(listener, &other);
+    answer_wrongly(listener, &other);
+    answer_with(listener, &other, 0, l, "does not prove that it is that rank");
 }
 
 /* It is tried again, as its bytes may have been changed on their way. */
@@ -239,6 +255,7 @@ int main(void)
         cmocka_unit_test_teardown(test_closing, finish),
         cmocka_unit_test_teardown(test_tried_again, finish),
         cmocka_unit_test_teardown(test_impostor, finish),
+        cmocka_unit_test_teardown(test_not_that_rank, finish),
         cmocka_unit_test_teardown(test_verdicts, finish),
         cmocka_unit_test_teardown(test_crossed, finish),
         cmocka_unit_test_teardown(test_crossed_in_vain, finish),

@@ -98,7 +98,7 @@ static void jobs_on_different_ports_do_not_meet(void **state)
 
 static bool are_alike(const weft__keys *a, const weft__keys *b)
 {
-    return !memcmp(a, b, offsetof(weft__keys, users));
+    return !memcmp(a, b, offsetof(weft__keys, own_secret));
 }
 
 /* None of the one fits where one of the other is wanted. */
@@ -133,6 +133,9 @@ static void two_launches_have_keys_of_their_own(void **state)
     assert_true(are_alike(&parts[0].keys, &parts[1].keys));
     assert_true(are_alike(&parts[2].keys, &parts[3].keys));
     have_nothing_alike(&parts[0].keys, &parts[2].keys);
+    for (int i = 0; i < 4; i++) /* and each rank has a pair that nobody else has */
+        for (int k = 0; k < i; k++)
+            assert_memory_not_equal(parts[i].keys.own_secret, parts[k].keys.own_secret, WEFT__KEY_BYTES);
 }
 
 /* Only rank 0 has little time, and it serves; the others begin when it does. */
