@@ -15,9 +15,10 @@ typedef enum weft__notice_kind {
     WEFT__NOTICE_STORE_WHERE, /* where is the job's store? */
     WEFT__NOTICE_STORE_HERE,  /* the answer */
     WEFT__NOTICE_DUMP,        /* write down what the ranks of your host did last */
-    WEFT__NOTICE_VIEW,        /* who is in the job: a weft__view_message of `number` bytes in text */
-    WEFT__NOTICE_IS_HEARD,    /* do you hear the host of that rank? */
-    WEFT__NOTICE_HEARD        /* the answer */
+    WEFT__NOTICE_VIEW, /* who is in the job: a weft__view_message of `number` bytes in text, and behind it why the
+                                 receiver is presumed dead, if it is */
+    WEFT__NOTICE_IS_HEARD, /* do you hear the host of that rank? */
+    WEFT__NOTICE_HEARD     /* the answer */
 } weft__notice_kind;
 
 /* Whom WHO asks about, and HERE tells about (fault/late.h). */
@@ -72,7 +73,8 @@ typedef struct weft__notice {
     int32_t gone;    /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */
     uint64_t asked;  /* WHO, HERE: the operation on device memory whose phase is asked for; 0: none */
     uint32_t phase;  /* HERE: weft__phase of it; PASSED: how many hosts are in text */
-    uint32_t messages; /* WHO, HERE: pending messages are asked for, and told in text */
+    uint32_t
+        messages; /* WHO, HERE: pending messages are asked for, and told in text; VIEW: bytes of the sentence */
     /* BROKEN, GONE, STORE_HERE, HERE, DUMP; with a scope: weft__late_rows; of PASSED: hosts, uint32_t each */
     char text[WEFT__SENTENCE_BYTES];
     char fate[160]; /* BROKEN: what became of the culprit; STORE_HERE: the endpoint */
@@ -81,8 +83,10 @@ typedef struct weft__notice {
 /* As many of its bytes are told: of a word about views those that it has. */
 static inline size_t weft__notice_bytes(const weft__notice *notice)
 {
-    if (notice->kind != WEFT__NOTICE_VIEW || notice->number > sizeof notice->text) return sizeof *notice;
-    return offsetof(weft__notice, text) + notice->number;
+    if (notice->kind != WEFT__NOTICE_VIEW || notice->number > sizeof notice->text ||
+        notice->messages > sizeof notice->text - notice->number)
+        return sizeof *notice;
+    return offsetof(weft__notice, text) + notice->number + notice->messages;
 }
 
 /* A notice from that rank's bytes, all of whose fields can be used (notice.c); false: they are none, and the

@@ -230,7 +230,8 @@ static int count_of(const host *o, answer what)
 static void say_who(const host *o, char *text, size_t bytes)
 {
     const answer what = count_of(o, HEARS_NOT) ? HEARS_NOT : NO_ANSWER;
-    const char *before = "rank";
+    const bool one = count_of(o, what) == 1;
+    const char *before = one ? "rank" : "ranks";
     size_t at = 0;
     if (!o->asked_count) {
         snprintf(text, bytes, o->is_cut_off ? "no other host answers it" : "there is no other host to ask");
@@ -241,9 +242,12 @@ static void say_who(const host *o, char *text, size_t bytes)
         at += (size_t)snprintf(text + at, bytes - at, "%s %d", before, o->asked[i].rank);
         before = ",";
     }
-    if (at < bytes)
+    if (at >= bytes) return;
+    if (what == HEARS_NOT)
+        snprintf(text + at, bytes - at, one ? " does not hear it either" : " do not hear it either");
+    else
         snprintf(text + at, bytes - at,
-                 what == HEARS_NOT ? " does not hear it either" : " was asked and has not answered");
+                 one ? " was asked and has not answered" : " were asked and have not answered");
 }
 
 /* All of its ranks at once. */

@@ -18,15 +18,27 @@ typedef struct membership {
     weft__views *views;
     bool changed;   /* a view has been decided, and nothing has followed yet */
     bool too_large; /* is the job for the words that would decide one */
-    int told_by; /* the rank whose word came last before this one was out; that behind the last: the witness */
-    weft__witness_place place;     /* WEFT_QUORUM=witness */
-    bool made;                     /* by this rank, which is not in the job yet */
-    weft__witness_asking *witness; /* NULL: not by that quorum, or this rank is not in the job */
+    int told_by; /* the rank whose word came last before this one was out, or said why first; that behind the last: the witness */
+    char told_why[WEFT__SENTENCE_BYTES / 4]; /* this one was presumed dead; "": nobody has said so yet */
+    weft__witness_place place;               /* WEFT_QUORUM=witness */
+    bool made;                               /* by this rank, which is not in the job yet */
+    weft__witness_asking *witness;           /* NULL: not by that quorum, or this rank is not in the job */
 } membership;
 
 static membership *membership_of(const weft_context *ctx)
 {
     return ctx->protocol_state[WEFT__PROTOCOL_MEMBERSHIP];
+}
+
+/* Behind the word for a rank that is presumed dead here, which may live all the same; what does not fit is cut.  Who is out
+ * itself presumes nobody dead. */
+static void add_why(const membership *by, const weft__peer *m, weft__notice *notice)
+{
+    const size_t room = sizeof notice->text - notice->number;
+    if (atomic_load(&m->gone) != WEFT__PRESUMED_DEAD || weft__views_state_of(by->views) == WEFT__VIEWS_OUT)
+        return;
+    snprintf(notice->text + notice->number, room, "%s", m->why);
+    notice->messages = (uint32_t)strlen(notice->text + notice->number);
 }
 
 static void send_word(void *arg, int to, const weft__view_message *message, size_t bytes)
@@ -43,6 +55,7 @@ static void send_word(void *arg, int to, const weft__view_message *message, size
         return;
     }
     memcpy(notice.text, message, bytes);
+    add_why(m, &ctx->peers[to], &notice);
     weft__alarm_tell(arg, to, &notice);
 }
 
@@ -87,11 +100,10 @@ bool weft__membership_is_out(const weft_context *ctx, char *text, size_t bytes)
         snprintf(who, sizeof who, "the witness (WEFT_WITNESS=file:%.400s)", m->place.path);
     else
         snprintf(who, sizeof who, "rank %d", m->told_by);
-    snprintf(
-        text, bytes,
-        "the job goes on without this rank (rank %d) since view %u: the others presumed it dead, because a "
-        "connection to it had ended; %s has told that",
-        ctx->rank, (unsigned)weft__views_number(m->views), who);
+    snprintf(text, bytes,
+             "the job goes on without this rank (rank %d) since view %u, as %s tells, for this rank %s",
+             ctx->rank, (unsigned)weft__views_number(m->views), who,
+             m->told_why[0] ? m->told_why : "is presumed dead there");
     return true;
 }
 
@@ -150,7 +162,8 @@ static void follow(weft_context *ctx)
     for (int i = 0; i < ctx->world_size; i++) {
         if (i == ctx->rank || (!out && weft__views_has(m->views, i))) continue;
         if (out)
-            snprintf(text, sizeof text, "goes on without rank %d since view %u", ctx->rank, number);
+            snprintf(text, sizeof text, "goes on without this rank (rank %d) since view %u: it %s", ctx->rank,
+                     number, m->told_why[0] ? m->told_why : "is presumed dead there");
         else
             snprintf(text, sizeof text, "is presumed dead and not in view %u", number);
         weft__peer_gone(ctx, i, WEFT__PRESUMED_DEAD, true, text);
@@ -199,13 +212,19 @@ bool weft__membership_agrees(weft_context *ctx, const int *ranks, int n)
     return agrees;
 }
 
+static void note_teller(membership *m, int from, const char *why)
+{
+    m->told_by = from;
+    snprintf(m->told_why, sizeof m->told_why, "%.250s", why);
+}
+
 static void take_answer(weft_context *ctx, int64_t now_ns)
 {
     _Alignas(weft__view_message) unsigned char answer[WEFT__SENTENCE_BYTES];
     membership *m = membership_of(ctx);
     size_t bytes = weft__witness_asking_answer(m->witness, (void *)answer);
     if (!bytes) return;
-    if (weft__views_state_of(m->views) != WEFT__VIEWS_OUT) m->told_by = ctx->world_size;
+    if (weft__views_state_of(m->views) != WEFT__VIEWS_OUT) note_teller(m, ctx->world_size, "");
     if (!weft__views_take(m->views, ctx->world_size, (const void *)answer, bytes, now_ns))
         weft__log(WEFT__WARN, "the witness answers what no witness says (WEFT_WITNESS=file:%.400s)",
                   m->place.path);
@@ -239,7 +258,8 @@ static void take_word(weft_context *ctx, int from, const weft__notice *notice)
     if (from == ctx->rank || !views_for(ctx)) return;
     memcpy(word, notice->text, sizeof word);
     if (!is_heard(ctx, from, (const void *)word)) return;
-    if (weft__views_state_of(m->views) != WEFT__VIEWS_OUT) m->told_by = from;
+    if (weft__views_state_of(m->views) != WEFT__VIEWS_OUT || (!m->told_why[0] && notice->messages))
+        note_teller(m, from, notice->text + notice->number);
     if (!weft__views_take(m->views, from, (const void *)word, notice->number, now))
         weft__peer_refused(ctx, from, "a word about views that no rank says");
     settle(ctx, now);

@@ -4,6 +4,7 @@
  * PARTED_SEED=N plays other partitions, moments and ends of them. */
 #include "job.h"
 #include "parting.h"
+#include "survival.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -17,24 +18,11 @@
 
 enum {
     RANKS = 5,
-    SHRINKS_MOST = 12, /* of one rank: of some its time is up */
-    CALM_SUMS = 5,     /* by a group that goes on */
-    SHRINK_MS = 2000 * JOB_SLOWER,
-    SUM_MS = 1000 * JOB_SLOWER,
     RECONNECT_MS = 200 * JOB_SLOWER,
-    PARTED_MS = 1500 * JOB_SLOWER, /* by then connections that are not mended are given up everywhere */
-    END_MS = 30000 * JOB_SLOWER
+    PARTED_MS = 1500 * JOB_SLOWER /* by then connections that are not mended are given up everywhere */
 };
-enum { LISTENERS, PORTS, PORTS_MOST = 8 };                                 /* first results of each rank */
-enum { MADE = PORTS + PORTS_MOST, DONE, STATUS, GROUPS, GROUPS_MOST = 8 }; /* and behind them */
-_Static_assert(GROUPS + GROUPS_MOST <= JOB_RESULTS, "results");
-
-static int64_t members(weft_group *group)
-{
-    int64_t mask = 0;
-    for (int i = 0; i < weft_group_size(group); i++) mask |= INT64_C(1) << weft_group_to_world(group, i);
-    return mask;
-}
+enum { LISTENERS = SURVIVAL_RESULTS, PORTS, PORTS_MOST = 8 }; /* results of each rank */
+_Static_assert(PORTS + PORTS_MOST <= JOB_RESULTS, "results");
 
 /* ---- the witness ---- */
 
@@ -82,21 +70,6 @@ static int remove_witness(void **state)
     return 0;
 }
 
-static weft_status shrink(weft_group *group, weft_group **survivors, char *text, size_t bytes)
-{
-    weft_call call = {.timeout_ms = SHRINK_MS};
-    weft_request *req = NULL;
-    weft_status status;
-    *survivors = NULL;
-    CHECK_OK(weft_shrink_group(group, &call, survivors, &req));
-    (void)weft_wait(req, JOB_WAIT_MS);
-    status = weft_test(req);
-    CHECK(status != WEFT_PENDING);
-    snprintf(text, bytes, "%s", weft_request_message(req));
-    weft_release(req);
-    return status;
-}
-
 static void meet_all(job_rank *me)
 {
     for (int i = 0; i < me->size; i++)
@@ -115,35 +88,22 @@ typedef struct shape {
 
 typedef struct parting {
     job_rank *rank;
-    int part[RANKS];
+    survival_parts parts;
     bool lost[RANKS][RANKS];
     int64_t begins_ms, ends_ms; /* ends_ms 0: it does not */
     atomic_bool over;
 } parting;
-
-static void draw_parts(const shape *plan, uint64_t *words, parting *p)
-{
-    int order[RANKS] = {0}, next = 0, ranks = p->rank->size;
-    for (int i = 0; i < ranks; i++) order[i] = i;
-    for (int i = ranks - 1; i > 0; i--) {
-        int k = (int)(job_random(words) % (unsigned)(i + 1)), swap = order[i];
-        order[i] = order[k];
-        order[k] = swap;
-    }
-    for (int part = 0; plan->parts && plan->parts[part]; part++)
-        for (int i = 0; i < plan->parts[part] - '0'; i++) p->part[order[next++]] = part;
-}
 
 /* On all ranks alike. */
 static void draw(const shape *plan, parting *p)
 {
     const char *given = getenv("PARTED_SEED");
     uint64_t words = plan->seed + (given ? strtoull(given, NULL, 10) * 1000 : 0);
-    draw_parts(plan, &words, p);
+    p->parts = survival_draw(plan->parts, p->rank->size, &words);
     for (int i = 0; i < p->rank->size; i++)
         for (int k = 0; k < i; k++)
             p->lost[i][k] = p->lost[k][i] =
-                plan->parts ? p->part[i] != p->part[k] : job_random(&words) % 3 == 0;
+                plan->parts ? p->parts.of[i] != p->parts.of[k] : job_random(&words) % 3 == 0;
     p->begins_ms = (int64_t)(job_random(&words) % 60);
     p->ends_ms = job_random(&words) % 2 ? 1 + (int64_t)(job_random(&words) % PARTED_MS) : 0;
 }
@@ -170,120 +130,6 @@ static void *part(void *arg)
     return NULL;
 }
 
-/* ---- what a rank of one does ---- */
-
-/* Counts the members for whom the parting is over, by their clocks: all get the same number; -1: it failed. */
-static int calm_members(weft_group *group, int64_t calm_ns)
-{
-    weft_call call = {.timeout_ms = SUM_MS};
-    int32_t in[2] = {1, job_now_ns() >= calm_ns}, out[2] = {0, 0};
-    if (weft_all_reduce(group, in, out, 2, WEFT_INT32, WEFT_SUM, &call, NULL) != WEFT_OK) return -1;
-    CHECK_INT(out[0], weft_group_size(group));
-    return out[1];
-}
-
-/* Whoever has gone so far waits for the others of its group: that may break for them yet. */
-static bool all_are_done(job_rank *me, weft_group *group, int64_t made)
-{
-    for (int i = 0; i < me->size; i++)
-        if (members(group) >> i & 1 && (job_results(me, i)[MADE] != made || !job_results(me, i)[DONE]))
-            return false;
-    return true;
-}
-
-static bool is_calm(job_rank *me, weft_group *group, int64_t calm_ns, int64_t until)
-{
-    int64_t *told = job_results(me, me->rank), made = told[MADE];
-    bool calm = false;
-    for (int sums = 0, here = 0; sums < CALM_SUMS || here < weft_group_size(group); sums++) {
-        here = calm_members(group, calm_ns);
-        if (here < 0) return false;
-        job_sleep_ms(5);
-    }
-    told[DONE] = 1;
-    while (!calm && weft_group_status(group) == WEFT_OK && job_now_ns() < until) {
-        calm = all_are_done(me, group, made);
-        job_sleep_ms(1);
-    }
-    if (!calm) told[DONE] = 0;
-    return calm;
-}
-
-static bool is_final(const char *text)
-{
-    return strstr(text, "the job goes on without this rank") || strstr(text, "WEFT_QUORUM=");
-}
-
-/* Returns the end of it: WEFT_OK, a group goes on; else its last shrink's. */
-static weft_status go_on(job_rank *me, int64_t calm_ns, char *text, size_t bytes)
-{
-    int64_t *told = job_results(me, me->rank), until = job_now_ns() + END_MS * INT64_C(1000000);
-    weft_group *group = me->world, *next;
-    weft_status status;
-    for (int n = 0; n < SHRINKS_MOST; n++) {
-        if (is_calm(me, group, calm_ns, until)) return WEFT_OK;
-        CHECK(job_now_ns() < until);
-        status = shrink(group, &next, text, bytes);
-        if (status == WEFT_OK) {
-            CHECK(told[MADE] < GROUPS_MOST);
-            told[GROUPS + told[MADE]] = members(next);
-            ++told[MADE];
-            group = next;
-        } else if (status == WEFT_ERR_PEER) {
-            CHECK(is_final(text));
-            return status;
-        } else {
-            CHECK_INT(status, WEFT_ERR_TIMEOUT); /* some have not come */
-        }
-    }
-    return WEFT_ERR_TIMEOUT;
-}
-
-/* ---- what must hold ---- */
-
-static void check_groups(job_rank *me)
-{
-    const int64_t *here = job_results(me, me->rank);
-    for (int i = 0; i < me->size; i++) {
-        const int64_t *there = job_results(me, i);
-        for (int n = 0; n < here[MADE] && n < there[MADE]; n++)
-            CHECK_INT(here[GROUPS + n], there[GROUPS + n]);
-        if (here[STATUS] == WEFT_OK && there[STATUS] == WEFT_OK) CHECK_INT(here[MADE], there[MADE]);
-    }
-}
-
-/* Parts that do not find each other again: which one goes on is known. */
-static void check_parts(job_rank *me, const parting *p, const char *text)
-{
-    int size = 0;
-    for (int i = 0; i < me->size; i++) size += p->part[i] == p->part[me->rank];
-    if (2 * size > me->size) {
-        CHECK_INT(job_results(me, me->rank)[STATUS], WEFT_OK);
-        CHECK_INT(job_results(me, me->rank)[MADE] > 0, 1);
-    } else {
-        CHECK_INT(job_results(me, me->rank)[STATUS], WEFT_ERR_PEER);
-        CHECK_TEXT(text, "WEFT_QUORUM=majority");
-    }
-}
-
-/* Just one of two halves goes on, whichever it is. */
-static void check_halves(job_rank *me, const parting *p, const char *text)
-{
-    int here = 0, all = 0;
-    for (int i = 0; i < me->size; i++) {
-        bool on = job_results(me, i)[STATUS] == WEFT_OK;
-        all += on;
-        here += on && p->part[i] == p->part[me->rank];
-    }
-    CHECK_INT(all, me->size / 2);
-    if (here) {
-        CHECK_INT(here, all);
-    } else {
-        CHECK_INT(job_results(me, me->rank)[STATUS], WEFT_ERR_PEER);
-        CHECK_TEXT(text, "the job goes on without this rank");
-    }
-}
-
 static void parted(job_rank *me)
 {
     const shape *plan = me->arg;
@@ -301,10 +147,12 @@ static void parted(job_rank *me)
     told[LISTENERS] = parting_listeners(told + PORTS, PORTS_MOST);
     job_meet(me);
     CHECK(!pthread_create(&cutter, NULL, part, &p));
-    told[STATUS] = go_on(me, job_now_ns() + PARTED_MS * INT64_C(1000000), text, sizeof text);
+    told[SURVIVAL_STATUS] =
+        survival_go_on(me, job_now_ns() + PARTED_MS * INT64_C(1000000), text, sizeof text);
     job_meet(me);
-    check_groups(me);
-    if (plan->parts && !p.ends_ms) (plan->quorum ? check_halves : check_parts)(me, &p, text);
+    survival_check_groups(me);
+    if (plan->parts && !p.ends_ms)
+        (plan->quorum ? survival_check_halves : survival_check_parts)(me, &p.parts, text);
     job_meet(me);
     atomic_store(&p.over, true);
     pthread_join(cutter, NULL);
@@ -335,9 +183,9 @@ static weft_group *go_on_without(job_rank *me, weft_group *group)
     if (me->rank == 0) job_kill(me, DYING_RANK);
     CHECK_STATUS(WEFT_ERR_PEER, job_await_break(group, JOB_LATE_MS));
     from = job_now_ns();
-    CHECK_INT(shrink(group, &survivors, text, sizeof text), WEFT_OK);
+    CHECK_INT(survival_shrink(group, &survivors, text, sizeof text), WEFT_OK);
     CHECK_PERIOD(from, job_now_ns(), 0, JOB_LATE_MS);
-    CHECK_INT(members(survivors), 7);
+    CHECK_INT(survival_members(survivors), 7);
     job_sum_works(survivors);
     job_mark(me, SHRUNK);
     if (me->rank == 0) job_await(me, SHRUNK, me->size - 2);
@@ -359,8 +207,8 @@ static void with_a_late_one(job_rank *me)
     if (me->rank == DYING_RANK) job_sleep_ms(JOB_WAIT_MS);
     group = me->rank == LATE_RANK ? stand_still(me) : go_on_without(me, group);
     CHECK_STATUS(WEFT_ERR_PEER, job_await_break(group, JOB_LATE_MS));
-    CHECK_INT(shrink(group, &survivors, text, sizeof text), WEFT_OK);
-    CHECK_INT(members(survivors), 15);
+    CHECK_INT(survival_shrink(group, &survivors, text, sizeof text), WEFT_OK);
+    CHECK_INT(survival_members(survivors), 15);
     job_sum_works(survivors);
     job_leave(me);
 }
@@ -416,10 +264,10 @@ static void after_a_loss(job_rank *me)
     job_meet(me);
     if (plan->dying >> me->rank & 1U) raise(SIGKILL);
     CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_LATE_MS));
-    status = shrink(me->world, &survivors, text, sizeof text);
+    status = survival_shrink(me->world, &survivors, text, sizeof text);
     if (plan->goes_on) {
         CHECK_INT(status, WEFT_OK);
-        CHECK_INT(members(survivors), ((1U << me->size) - 1) & ~plan->dying);
+        CHECK_INT(survival_members(survivors), ((1U << me->size) - 1) & ~plan->dying);
         job_sum_works(survivors);
     } else {
         CHECK_INT(status, WEFT_ERR_PEER);
@@ -489,7 +337,8 @@ static void with_anothers(job_rank *me)
 
 #define PARTED_BY(sentence, size, sizes, begin, by)                                    \
     JOB_TEST(sentence, .ranks = size, .body = parted, .bare = true, .processes = true, \
-             .limit_ms = 2 * END_MS, .arg = &(shape){.parts = (sizes), .seed = (begin), .quorum = (by)})
+             .limit_ms = 2 * SURVIVAL_END_MS,                                          \
+             .arg = &(shape){.parts = (sizes), .seed = (begin), .quorum = (by)})
 #define PARTED(sentence, sizes, begin) PARTED_BY(sentence, RANKS, sizes, begin, NULL)
 #define LOSS(sentence, size, ...)                                                            \
     JOB_TEST(sentence, .ranks = size, .body = after_a_loss, .bare = true, .processes = true, \

@@ -62,16 +62,19 @@ static void test_a_job_that_is_not(void **state)
     assert_false(is_stuck_in_a_job_of(LONE_WORLD, LOST, text, sizeof text));
 }
 
-/* That view 2 is of all but this rank. */
-static void tell_view(weft_context *ctx, int from)
+/* That view 2 is of all but this rank, and why. */
+static void tell_view(weft_context *ctx, int from, const char *why)
 {
-    weft__notice notice = {.kind = WEFT__NOTICE_VIEW, .number = sizeof(weft__view_message) + 2};
+    weft__notice notice = {.kind = WEFT__NOTICE_VIEW,
+                           .number = sizeof(weft__view_message) + 2,
+                           .messages = (uint32_t)strlen(why)};
     _Alignas(weft__view_message) unsigned char word[sizeof(weft__view_message) + 2] = {0};
     weft__view_message *m = (void *)word;
     m->word = WEFT__VIEW_IS;
     m->view = 2;
     m->sets[0] = ((1U << LONE_WORLD) - 1) & ~(1U << LONE_ME);
     memcpy(notice.text, word, sizeof word);
+    memcpy(notice.text + sizeof word, why, strlen(why));
     weft__watchdog_take(ctx, from, &notice, weft__notice_bytes(&notice));
 }
 
@@ -81,12 +84,18 @@ static void test_who_told_that_this_rank_is_out(void **state)
     char text[WEFT__SENTENCE_BYTES] = "";
     (void)state;
     ctx->quorum = WEFT__QUORUM_MAJORITY;
-    tell_view(ctx, LOST);
-    tell_view(ctx, KEPT);
+    tell_view(ctx, LOST, "");
+    tell_view(ctx, KEPT, "");
     weft__engine_take(ctx);
     assert_true(weft__membership_is_out(ctx, text, sizeof text));
     weft__engine_drop(ctx);
-    assert_non_null(strstr(text, "rank 0 has told that"));
+    assert_non_null(strstr(text, "as rank 0 tells, for this rank is presumed dead there"));
+    tell_view(ctx, KEPT, "is lost: it did not answer");
+    tell_view(ctx, LOST, "is lost: it never answered");
+    weft__engine_take(ctx);
+    assert_true(weft__membership_is_out(ctx, text, sizeof text));
+    weft__engine_drop(ctx);
+    assert_non_null(strstr(text, "as rank 2 tells, for this rank is lost: it did not answer"));
     lone_rank_close(ctx);
 }
 
@@ -97,6 +106,10 @@ static void test_a_word_is_as_long_as_it_is(void **state)
     (void)state;
     assert_int_equal(weft__notice_bytes(&word), offsetof(weft__notice, text) + 26);
     assert_int_equal(weft__notice_bytes(&other), sizeof other);
+    word.messages = 100;
+    assert_int_equal(weft__notice_bytes(&word), offsetof(weft__notice, text) + 126);
+    word.messages = UINT32_MAX;
+    assert_int_equal(weft__notice_bytes(&word), sizeof word);
     word.number = UINT64_MAX;
     assert_int_equal(weft__notice_bytes(&word), sizeof word);
 }
