@@ -37,6 +37,6 @@ weft_status survival_go_on(job_rank *me, int64_t calm_ns, char *text, size_t byt
 void survival_check_groups(job_rank *me);
 /* Parts that do not find each other again: the one of more than half goes on, or of half with rank 0. */
 void survival_check_parts(job_rank *me, const survival_parts *parts, const char *text);
-/* Of two halves just one goes on, whichever it is. */
+/* One of two halves goes on, whichever it is. */
 void survival_check_halves(job_rank *me, const survival_parts *parts, const char *text);
 #endif
