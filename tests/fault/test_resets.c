@@ -4,12 +4,14 @@
 #include "program.h"
 #include "resets.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { RANKS = 3, PROGRAMS = 6, LARGE = 4 << 20 /* int32: 16 MiB */, MESSAGES = 133, GROUPS = 20 };
 enum { PARTS = 40, PART_MOST = 90000 }; /* what is sent by who leaves then */
@@ -271,6 +273,49 @@ static void programs(void **state)
     }
 }
 
+/* ---- what the log has of it ---- */
+
+/* Of this process from now on. */
+static void log_into(const char *path)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    CHECK(fd >= 0 && dup2(fd, STDERR_FILENO) == STDERR_FILENO && !close(fd));
+}
+
+static void log_has_one_line(const char *path)
+{
+    char line[512] = "", more[512];
+    FILE *log = fopen(path, "r");
+    CHECK(log);
+    CHECK(fgets(line, sizeof line, log));
+    CHECK_TEXT(line, "the connection of ranks 0 and 1 broke, and stands again after");
+    CHECK_TEXT(line, "nothing is lost");
+    if (fgets(more, sizeof more, log)) job_fail(__FILE__, __LINE__, "one line more: %s", more);
+    fclose(log);
+    unlink(path);
+}
+
+/* Of both ends one tells. */
+static void one_line(job_rank *me)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/weft-resets-%d.log", (int)getppid());
+    job_setenv(me, "WEFT_LOG", NULL);
+    log_into(path);
+    job_join(me);
+    job_message_works(me->world, 0, 1, 1);
+    job_meet(me);
+    resets_begin(1, 0);
+    if (!me->rank) resets_next();
+    job_message_works(me->world, 0, 1, 2);
+    job_message_works(me->world, 1, 0, 3);
+    if (!me->rank) CHECK_INT(resets_end(), 1);
+    job_meet(me);
+    job_leave(me);
+    job_meet(me);
+    if (!me->rank) log_has_one_line(path);
+}
+
 static void in_one_job(void **state)
 {
     job_plan plan = *(const job_plan *)*state;
@@ -295,6 +340,8 @@ int main(int argc, char **argv)
         {"of ranks that leave as soon as their messages have settled", leaving, NULL, NULL, NULL},
         JOB_TEST("of a rank that leaves, with all that it sent untaken", .ranks = 2, .body = leave_untaken,
                  .bare = true, .processes = true),
+        JOB_TEST("of which the log has one line", .ranks = 2, .body = one_line, .bare = true,
+                 .processes = true),
         cmocka_unit_test(programs),
     };
     setenv("WEFT_LOG", "0", 0); /* each connection that stands again is told */
