@@ -1,16 +1,19 @@
-/* test_death.c - kill -9 of one of four: what needs it ends soon and names it, the rest goes on. */
+/* test_death.c - kill -9 of one of four: what needs it ends soon and names it, the rest goes on.  DEATH_ROUNDS=n kills one n
+ * times amid an all_reduce of the others, and tells how long that took to end. */
 #include "job.h"
 
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS = 4, VICTIM = 3, ALIVE = 3, KILLED_AT = 0 };
+enum { RANKS = 4, VICTIM = 3, ALIVE = 3, KILLED_AT = 0, SETTLED_AT = 1, ROUNDS_MOST = 1000 };
 
 /* The victim stays in here until it is killed; the others kill it once all of them have marked. */
 static void await_death(job_rank *me)
@@ -383,6 +386,55 @@ static void first_executes(job_rank *me)
     job_kill(me, 0);
 }
 
+/* ---- how long it takes until the last one knows ---- */
+
+static double *took_ms; /* of the round, in memory that the ranks share with their parent */
+
+static void one_dies(job_rank *me)
+{
+    int32_t in = 1, out = 0;
+    weft_request *req = NULL;
+    int64_t last = 0;
+    job_sum_works(me->world);
+    if (me->rank != VICTIM)
+        CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
+    await_death(me);
+    check_dead(me, req);
+    job_results(me, me->rank)[SETTLED_AT] = job_info(req).settled_ns;
+    weft_release(req);
+    job_mark(me, 2);
+    if (me->rank) return;
+    job_await(me, 2, ALIVE);
+    for (int r = 0; r < ALIVE; r++)
+        if (job_results(me, r)[SETTLED_AT] > last) last = job_results(me, r)[SETTLED_AT];
+    *took_ms = (double)(last - job_results(me, VICTIM)[KILLED_AT]) / 1e6;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void it_takes_so_long(void **state)
+{
+    static double all[ROUNDS_MOST];
+    const char *text = getenv("DEATH_ROUNDS");
+    const long rounds = text ? strtol(text, NULL, 10) : 1;
+    (void)state;
+    assert_in_range(rounds, 1, ROUNDS_MOST);
+    took_ms = mmap(NULL, sizeof *took_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(took_ms, MAP_FAILED);
+    for (long i = 0; i < rounds; i++) {
+        job_run(&(job_plan){.ranks = RANKS, .body = one_dies, .killed = 1U << VICTIM, .processes = true});
+        all[i] = *took_ms;
+    }
+    munmap(took_ms, sizeof *took_ms);
+    qsort(all, (size_t)rounds, sizeof *all, ascending);
+    print_message("             %ld kills: %.2f ms (median; %.2f to %.2f)\n", rounds, all[rounds / 2], all[0],
+                  all[rounds - 1]);
+}
+
 #define DEATH(sentence, function) JOB_TEST(sentence, .ranks = RANKS, .body = function, .killed = 1U << VICTIM)
 
 #define EXEC(sentence, function) \
@@ -406,6 +458,7 @@ int main(int argc, char **argv)
         JOB_TEST("no other program, but its children are", .ranks = RANKS, .body = executes_in_children,
                  .processes = true),
         JOB_TEST("the first of two", .ranks = 2, .body = first_executes, .killed = 1U, .processes = true),
+        cmocka_unit_test(it_takes_so_long),
     };
     return JOB_MAIN(tests, argc, argv);
 }
