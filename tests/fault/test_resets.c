@@ -275,7 +275,7 @@ static void programs(void **state)
 
 /* ---- what the log has of it ---- */
 
-/* Of this process from now on. */
+/* What this process says goes there from now on. */
 static void log_into(const char *path)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -295,7 +295,7 @@ static void log_has_one_line(const char *path)
     unlink(path);
 }
 
-/* Of both ends one tells. */
+/* One of both ends tells. */
 static void one_line(job_rank *me)
 {
     char path[64];
