@@ -15,6 +15,7 @@
 
 #define LIMIT_LEAST_MS 100
 #define BEATS          4 /* in a limit */
+#define WIDER          4 /* the limit, by a part of it, where this thread does not go first */
 #define ROUNDS_LIMIT   3 /* of the way there: no limit is shorter */
 #define ROUNDS_WINDOW  8 /* likewise for answers, whose connection may have to be made */
 #define ASKED_MOST     3 /* ranks, each of another host */
@@ -510,17 +511,31 @@ static void count_hosts(weft_context *ctx, heartbeat *h)
     }
 }
 
-static bool begin(weft_context *ctx)
+/* One rank of each host tells. */
+static void widen(const weft_context *ctx, heartbeat *h)
+{
+    h->limit_ns += h->limit_ns / WIDER;
+    if (ctx->peers[ctx->rank].first_on_host == ctx->rank)
+        weft__log(WEFT__INFO,
+                  "the watchdog may not go before other threads here (expected nice %d to be allowed): a "
+                  "host counts as "
+                  "silent after %.2f s in place of %.2f s",
+                  WEFT__WATCHDOG_NICE, (double)h->limit_ns / 1e9,
+                  (double)weft__setting_int(WEFT__SET_HEARTBEAT_MS) / 1e3);
+}
+
+static bool begin(weft_context *ctx, bool goes_first)
 {
     heartbeat *h = heartbeat_of(ctx);
     int64_t limit_ms = weft__setting_int(WEFT__SET_HEARTBEAT_MS);
     if (!limit_ms) return false;
     if (limit_ms < LIMIT_LEAST_MS) limit_ms = LIMIT_LEAST_MS;
     h->limit_ns = limit_ms * WEFT__MS;
-    h->beat_ns = h->limit_ns / BEATS;
     h->host_of = calloc((size_t)ctx->world_size, sizeof *h->host_of);
     if (h->host_of) count_hosts(ctx, h);
     if (h->host_of && !h->count) return false;
+    if (!goes_first) widen(ctx, h);
+    h->beat_ns = h->limit_ns / BEATS;
     h->hosts = h->host_of ? calloc((size_t)h->count, sizeof *h->hosts) : NULL;
     if (!h->hosts) {
         weft__log(WEFT__WARN, "rank %d listens to no other host: no memory", ctx->rank);
@@ -532,13 +547,13 @@ static bool begin(weft_context *ctx)
     return true;
 }
 
-int64_t weft__heartbeat_attend(weft_context *ctx, int64_t now_ns)
+int64_t weft__heartbeat_attend(weft_context *ctx, bool goes_first, int64_t now_ns)
 {
     heartbeat *h = heartbeat_of(ctx);
     int64_t next = WEFT__NEVER;
     if (now_ns < h->next_ns) return h->next_ns;
     weft__engine_take(ctx);
-    if (h->hosts || (!h->host_of && begin(ctx))) next = look(ctx, now_ns);
+    if (h->hosts || (!h->host_of && begin(ctx, goes_first))) next = look(ctx, now_ns);
     h->next_ns = sooner(next, weft__heartbeat_asked_check(&h->askers, ctx, now_ns));
     weft__engine_drop(ctx);
     return h->next_ns;

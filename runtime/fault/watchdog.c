@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define TICKING_NS   (50 * WEFT__MS) /* it checks often for so long after a module had work */
@@ -136,7 +137,7 @@ static bool stand_in(weft_context *ctx)
     return more;
 }
 
-static int64_t watchdog_attend(weft_context *ctx)
+static int64_t watchdog_attend(weft_context *ctx, bool goes_first)
 {
     int64_t now = weft__now_ns(), next, again, dumped, heard;
     bool often;
@@ -147,7 +148,7 @@ static int64_t watchdog_attend(weft_context *ctx)
     weft__watchdog_wire_take(ctx->wire, weft__watchdog_take, ctx);
     weft__alarm_send(ctx);
     if (now >= atomic_load(&ctx->check_ns)) weft__deadlines_check(ctx);
-    heard = weft__heartbeat_attend(ctx, now);
+    heard = weft__heartbeat_attend(ctx, goes_first, now);
     dumped = weft__dumping_attend(ctx);
     next = atomic_load(&ctx->check_ns);
     if (heard < next) next = heard;
@@ -163,6 +164,8 @@ static void *watchdog_main(void *arg)
 {
     weft_context *mine[CONTEXTS_MAX];
     weft__watchdog_wire *wires[CONTEXTS_MAX];
+    /* It sleeps nearly always; of this thread alone, as Linux has it. */
+    const bool goes_first = setpriority(PRIO_PROCESS, (id_t)gettid(), WEFT__WATCHDOG_NICE) == 0;
     int n;
     (void)arg;
     pthread_setname_np(pthread_self(), "weft-watchdog");
@@ -178,7 +181,7 @@ static void *watchdog_main(void *arg)
         pthread_mutex_unlock(&registry);
         if (n == 0) return NULL;
         for (int i = 0; i < n; i++) {
-            int64_t then = watchdog_attend(mine[i]);
+            int64_t then = watchdog_attend(mine[i], goes_first);
             wires[i] = mine[i]->wire;
             if (then < next) next = then;
         }

@@ -287,7 +287,7 @@ static void attend(weft_context *ctx)
     weft__engine_drop(ctx);
     for (int i = 0; i < world.ranks; i++)
         if (wires_hearing_meets(ctx->rank, i)) meet(ctx->rank, i);
-    ranks[ctx->rank].listen_ns = weft__heartbeat_attend(ctx, now_ns);
+    ranks[ctx->rank].listen_ns = weft__heartbeat_attend(ctx, true, now_ns);
 }
 
 void world_away(int rank, int64_t ns)
