@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BYTE = 0, NONE = -1, SENTENCE_BYTES = 256, WINDOWS_MOST = 2, WINDOW_SYMMETRIC = 1 };
+enum { BYTE = 0, NONE = -1, SENTENCE_BYTES = 256, WINDOWS_MOST = 2 };
+
+/* As Weft registers its own (NCCL_WIN_DEFAULT), so that both sides work on memory that NCCL knows alike. */
+enum { WINDOW_FLAGS = 0 };
 
 struct id {
     char bytes[128];
@@ -86,7 +89,7 @@ void bench_nccl_register(const struct bench_job *job, void *buf, size_t bytes)
     void **window = &nccl.windows[nccl.windows_n];
     if (!nccl.comm || !nccl.ncclCommWindowRegister || nccl.windows_n == WINDOWS_MOST) return;
     must(job, "registering the shared buffers with NCCL",
-         nccl.ncclCommWindowRegister(nccl.comm, buf, bytes, window, WINDOW_SYMMETRIC));
+         nccl.ncclCommWindowRegister(nccl.comm, buf, bytes, window, WINDOW_FLAGS));
     if (*window) nccl.windows_n++;
 }
 

@@ -4,14 +4,15 @@
 #   --results FILE     the table of results [build/gpu/results.md]
 #   --build DIR        where to build [build/gpu/release]
 #   --shared-ranks N   ranks on one GPU in the first run of the tests [4]; 0: no such run
-#   --jobs N           test programs at once [4; 1 on fewer than 8 processors]
+#   --jobs N           test programs at once [1; with more of them more of the tests fit into little time]
 #   --only STEP        one of: build, timings, sticky, shared, each; the table has what the steps so far have left
 #   --seconds S        for everything; what takes longer is cut off and counts as failed [570]
 #   --emulate N        N emulated devices in place of GPUs, to try this script; the table says so
 #
 # The tests run twice: with several ranks on one GPU, which shows that results are right and nothing else (no bandwidth
 # is printed for that), and, where there are several GPUs, with one for every rank.  Tests of what only devices have
-# come first.
+# come first.  The rest runs with NCCL's own check of arguments on, of which ranks compare what they have registered
+# (NCCL_CHECK_MODE=DEBUG_GLOBAL, NCCL 2.29.7): that has each call wait for the other ranks', so not in program order.
 # Timings are of world 1, and of 2 and 4 ranks on one GPU: of those, how long the calls take.
 #
 # WEFT_DEPS_DIR=DIR: libevent, libzmq, libsodium and cmocka are in DIR/usr, as tests/gpu/dependencies.sh puts them there.
@@ -22,8 +23,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 work=build/gpu
 results=$work/results.md build=$work/release
-shared_ranks=4 jobs=$(($(nproc) < 8 ? 1 : 4)) only='' seconds=570 emulate=0
-bad=0
+shared_ranks=4 jobs=1 only='' seconds=570 emulate=0
+bad=0 worst=0 # whether something failed: in the step that runs, in any
 
 usage() {
     [ $# = 0 ] || echo "tests/gpu/run.sh: $1" >&2
@@ -94,7 +95,7 @@ fi
 step_build() {
     local log=$work/build.log
     echo "building $build"
-    rm -f $work/*.{rows,failed,skipped}
+    rm -f $work/*.{rows,failed,skipped,bad,unrun}
     if ! { cmake --preset release -B "$build" -DWEFT_BUILD_TESTS=ON -DWEFT_BUILD_TOOLS=ON -DWEFT_TEST_GPU=ON &&
         timeout "$(left 60)" cmake --build "$build" -j "$(nproc)"; } >"$log" 2>&1; then
         tail -n 30 "$log"
@@ -122,17 +123,21 @@ nccl_version() { "${here[@]}" "$build/bin/weft-info" 2>/dev/null | sed -nE 's/^ 
 # cut STATUS: a note for the table, if that is how `timeout` tells that time has run out.
 cut() { case $1 in 124 | 137) echo ', cut off' ;; esac; }
 
-# some STEP SECONDS-BEHIND CTEST-OPTIONS...: a part of the tests that are labelled device; adds to the step's log and cases.
+# some STEP SECONDS-BEHIND TESTS WITHOUT: of the tests that are labelled device those whose names match the one pattern
+# and not the other; adds to the step's log and cases, and what did not get its turn to what it left out.
 some() {
-    local step=$1 behind=$2 last=$build/Testing/Temporary/LastTest.log status
-    local without=()
-    shift 2
-    [ "$emulate" = 0 ] || without=(-E '^example_device$') # whose kernels, as nvcc makes them, only a GPU runs
+    local step=$1 last=$build/Testing/Temporary/LastTest.log status without=$4
+    [ "$emulate" = 0 ] || without+='|^example_device$' # whose kernels, as nvcc makes them, only a GPU runs
+    local tests=(ctest --test-dir "$build" -L device -R "$3" -E "$without")
     rm -f "$last"*
-    timeout -k 10 "$(left "$behind")" "${here[@]}" ctest --test-dir "$build" -L device "${without[@]}" "$@" -j "$jobs" \
-        --output-on-failure --no-tests=error >>"$work/$step.log" 2>&1
+    timeout -k 10 "$(left "$2")" "${here[@]}" "${tests[@]}" -j "$jobs" --output-on-failure --no-tests=error \
+        >>"$work/$step.log" 2>&1
     status=$?
+    [ $status = 0 ] || bad=1
     cat "$last"* >>"$work/$step.cases" 2>/dev/null # its name has an ending while ctest runs
+    "${tests[@]}" -N | sed -nE 's/^ *Test +#[0-9]+: (.*)/\1/p' | while read -r test; do
+        grep -qE "^ *[0-9]+/[0-9]+ Test +#[0-9]+: $test " "$work/$step.log" || echo "$test"
+    done >>"$work/$step.unrun"
     return $status
 }
 
@@ -142,16 +147,13 @@ tests() {
     echo "tests: $2"
     : >"$log"
     : >"$cases"
-    some "$1" "$3" -R '^(device|fault)_'
-    status=$?
-    if [ $status = 124 ] || [ $status = 137 ]; then
-        bad=1
-    else
-        [ $status = 0 ] || bad=1
-        some "$1" "$3" -R '^(conformance|example)_'
-        status=$?
-        [ $status = 0 ] || bad=1
-    fi
+    : >"$work/$1.unrun"
+    some "$1" "$3" '^(device|fault)_' '^device_(memory|registered)$'
+    some "$1" "$3" '^conformance_.*_program' '^$'
+    here+=(NCCL_CHECK_MODE=DEBUG_GLOBAL)
+    some "$1" "$3" '^(device_(memory|registered)$|conformance_|example_)' '_program'
+    status=$? # of the last, which has no time where one before it was cut off
+    unset 'here[-1]'
     passed=$(grep -E '^ *[0-9]+/[0-9]+ Test .* Passed ' "$log" | grep -cv ': backend ')
     failed=$(grep -cE '^ *[0-9]+/[0-9]+ Test .*\*\*\*(Failed|Timeout|Exception|Not Run)' "$log")
     ran=$(grep -cE '^\[       OK \]' "$cases")
@@ -179,7 +181,7 @@ share() {
     local before=("${here[@]}")
     [ "$emulate" = 0 ] || here+=(CUDA_EMULATION_DEVICES=1)
     here+=(NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_MNNVL_ENABLE=0 NCCL_MAX_CTAS=2
-        NCCL_CHECK_POINTERS=1 CUDA_VISIBLE_DEVICES=0 "${multi[@]:-JOB_HOSTIDS=1}")
+        CUDA_VISIBLE_DEVICES=0 "${multi[@]:-JOB_HOSTIDS=1}")
     "$@"
     here=("${before[@]}")
 }
@@ -243,10 +245,26 @@ step_timings() {
         echo "timings of $ranks ranks on one device"
         { echo && echo "$ranks ranks on one device: only submit, issued and NCCL's are of use"; } >>$work/timings.rows
         share bench "$ranks" --op all_reduce --sizes 8,64K --time 0.5
-        { echo && echo "$ranks ranks on one device, as submitted (WEFT_DEVICE_ORDER=submission)"; } >>$work/timings.rows
-        WEFT_DEVICE_ORDER=submission share bench "$ranks" --op all_reduce --sizes 8,64K --time 0.5
-        { echo && echo "$ranks ranks on one device, as submitted, on communicators that block (WEFT_NCCL_BLOCKING=1)"; } >>$work/timings.rows
-        WEFT_NCCL_BLOCKING=1 WEFT_DEVICE_ORDER=submission share bench "$ranks" --op all_reduce --sizes 8,64K --time 0.5
+        { echo && echo "$ranks ranks on one device, in program order (WEFT_DEVICE_ORDER=program)"; } >>$work/timings.rows
+        WEFT_DEVICE_ORDER=program share bench "$ranks" --op all_reduce --sizes 8,64K --time 0.5
+        { echo && echo "$ranks ranks on one device, in program order, on communicators that block (WEFT_NCCL_BLOCKING=1)"; } >>$work/timings.rows
+        WEFT_NCCL_BLOCKING=1 WEFT_DEVICE_ORDER=program share bench "$ranks" --op all_reduce --sizes 8,64K --time 0.5
+    done
+}
+
+# ended STEP: whether it failed is kept for the table, as its rows are.
+ended() {
+    rm -f "$work/$1.bad"
+    [ $bad = 0 ] || echo "$1" >"$work/$1.bad"
+    worst=$((bad | worst)) bad=0
+}
+
+# left_out: a line for each step that has left no rows, and for the tests that did not get their turn.
+left_out() {
+    local step
+    for step in timings sticky shared each; do
+        [ -e $work/$step.rows ] || echo "- the step $step$([ $step != each ] || [ "$gpus" -gt 1 ] || echo ': there is one GPU')"
+        [ ! -s $work/$step.unrun ] || echo "- of the step $step: $(paste -sd ' ' $work/$step.unrun)"
     done
 }
 
@@ -275,6 +293,8 @@ table() {
     [ ! -s $work/failed ] || { printf '\nFailed:\n\n'; sed 's/^\([^ ]\)/- \1/' $work/failed; }
     cat $work/shared.skipped $work/each.skipped 2>/dev/null >$work/skipped
     [ ! -s $work/skipped ] || { printf '\nCases left out, by reason:\n\n'; cat $work/skipped; }
+    [ -z "$(cat $work/*.bad 2>/dev/null)" ] || printf '\nFailed steps: %s\n' "$(cat $work/*.bad | paste -sd ' ')"
+    [ -z "$(left_out)" ] || { printf '\nLeft out:\n\n' && left_out; }
     [ ! -e $work/sticky.rows ] || { echo && cat $work/sticky.rows; }
     [ ! -e $work/timings.rows ] || { printf '\n## Timings beside plain NCCL\n\n```\n'; cat $work/timings.rows; printf '```\n'; }
 }
@@ -282,10 +302,10 @@ table() {
 if wanted build; then step_build; fi
 [ -e $work/versions ] || give_up 'nothing is built yet'
 libraries
-if wanted timings; then step_timings; fi
-if wanted sticky; then step_sticky; fi
-if wanted shared; then step_shared; fi
-if wanted each; then step_each; fi
+if wanted timings; then step_timings; ended timings; fi
+if wanted sticky; then step_sticky; ended sticky; fi
+if wanted shared; then step_shared; ended shared; fi
+if wanted each; then step_each; ended each; fi
 table >"$results.part" && mv "$results.part" "$results"
 echo "results are in $results"
-exit $bad
+exit $worst

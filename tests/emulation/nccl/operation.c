@@ -87,13 +87,20 @@ static bool has_peer(task_kind kind)
     return kind == TASK_BROADCAST || kind == TASK_REDUCE || kind == TASK_GATHER || kind >= TASK_SCATTER;
 }
 
-/* NCCL_CHECK_POINTERS: it wants a buffer also of ranks that have no use for it, but of broadcast and reduce. */
+/* Also as its other name, of 2.29.7 and later: both kinds of that look at pointers. */
+static bool checks_pointers(void)
+{
+    const char *wanted = getenv("NCCL_CHECK_POINTERS"), *mode = getenv("NCCL_CHECK_MODE");
+
+    return (wanted && !strcmp(wanted, "1")) || (mode && !strncmp(mode, "DEBUG_", strlen("DEBUG_")));
+}
+
+/* It wants a buffer also of ranks that have no use for it, but of broadcast and reduce. */
 static ncclResult_t check_pointers(ncclComm_t comm, const task *t)
 {
-    const char *wanted = getenv("NCCL_CHECK_POINTERS");
     bool root = comm->rank == t->peer;
 
-    if (!wanted || strcmp(wanted, "1") != 0 || t->kind >= TASK_SEND) return ncclSuccess;
+    if (!checks_pointers() || t->kind >= TASK_SEND) return ncclSuccess;
     if (!t->send && (t->kind != TASK_BROADCAST || root))
         return fail(ncclInvalidArgument, "%s : sendbuff (nil) is not a valid pointer", t->function);
     if (!t->recv && (t->kind != TASK_REDUCE || root))
