@@ -406,6 +406,29 @@ static void a_late_rank(job_rank *me)
     job_meet(me);
 }
 
+/* What was begun after it on the group's communicator ends with it. */
+static void a_cancel(job_rank *me)
+{
+    enum { ODD = 1 };
+    operands o = take_operands(me);
+    weft_group *group = job_group(me, me->size, "cut", 0);
+    warm_up(me, me->world, o);
+    warm_up(me, group, o);
+    job_meet(me);
+    weft_request *reqs[3] = {NULL};
+    for (int i = 0; i < 3 && me->rank != ODD; i++) reqs[i] = begin_sum(group, o, NULL);
+    job_meet(me);
+    if (me->rank == 0) weft_cancel(reqs[0]);
+    for (int i = 0; i < 3 && me->rank != ODD; i++) {
+        WAIT_STATUS(i ? WEFT_ERR_BROKEN : WEFT_ERR_CANCELLED, reqs[i]);
+        weft_release(reqs[i]);
+    }
+    job_meet(me);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
+    others_live(me, o);
+    job_meet(me);
+}
+
 /* In the middle of a stream of operations whose kernels wait for the dead. */
 static void killed(job_rank *me)
 {
@@ -559,6 +582,7 @@ int main(int argc, char **argv)
         JOB_TEST("a launch that hangs", .ranks = 3, .processes = true, .body = a_launch_that_hangs),
         JOB_TEST("a launch that fails", .ranks = 3, .processes = true, .body = a_launch_that_fails),
         JOB_TEST("a late rank", .ranks = 3, .body = a_late_rank),
+        JOB_TEST("a cancel", .ranks = 3, .body = a_cancel),
         JOB_TEST("killed amid operations", .ranks = 3, .killed = 1u << 2, .body = killed),
         JOB_TEST("killed while nobody waits", .ranks = 3, .killed = 1u << 2,
                  .body = killed_while_nobody_waits),
