@@ -270,6 +270,29 @@ static void contexts_elsewhere(job_rank *me)
     CHECK_INT(device()->emu_calls("cudaPointerGetAttributes"), 0);
 }
 
+/* A program that has no device memory: where a pointer points is asked of the driver, once for each, since nothing else
+ * knows; and not where the program says it. */
+static void host_memory_alone(job_rank *me)
+{
+    enum { SUMS = 1000 };
+    static const char *const asked[] = {"cudaPointerGetAttributes", "cudaGetDevice", "cudaSetDevice",
+                                        "cudaEventQuery",           "context0",      "context1"};
+    int32_t *in = job_alloc(me, COUNT * sizeof *in), *out = job_alloc(me, COUNT * sizeof *out);
+    const weft_call says = {.memory = WEFT_MEMORY_HOST};
+    uint64_t before[sizeof asked / sizeof *asked];
+    if (!device_is_emulated()) return;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) before[i] = device()->emu_calls(asked[i]);
+    for (int told = 0; told < 2; told++) {
+        uint64_t driver = device()->emu_calls("cuPointerGetAttributes");
+        for (int i = 0; i < SUMS; i++)
+            CHECK_OK(
+                weft_all_reduce(me->world, in, out, COUNT, WEFT_INT32, WEFT_SUM, told ? &says : NULL, NULL));
+        CHECK_INT(device()->emu_calls("cuPointerGetAttributes") - driver, told ? 0 : 2 * SUMS);
+    }
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        CHECK_INT(device()->emu_calls(asked[i]), before[i]);
+}
+
 /* Everyone to everyone, the receives of one rank before and of another behind its sends. */
 static void many_messages(job_rank *me)
 {
@@ -313,6 +336,7 @@ int main(int argc, char **argv)
         JOB_TEST("nor does a group's first", .ranks = 3, .body = nor_the_first_one),
         JOB_TEST("memory of another device is refused", .ranks = 3, .body = another_device),
         JOB_TEST("no context on another device", .ranks = 3, .processes = true, .body = contexts_elsewhere),
+        JOB_TEST("host memory alone", .ranks = 2, .processes = true, .body = host_memory_alone),
         JOB_TEST("hundreds of messages in one batch", .ranks = 3, .body = many_messages),
     };
     return JOB_MAIN(tests, argc, argv);
