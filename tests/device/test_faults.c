@@ -7,6 +7,7 @@
 #include "sum.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -241,6 +242,11 @@ static void killed_in_a_call(job_rank *me)
 /* ---- a device that has died
  * --------------------------------------------------------------------------------- */
 
+static double ms_since(int64_t ns)
+{
+    return (double)(job_now_ns() - ns) / 1e6;
+}
+
 /* As after an illegal address in a kernel of the program's own: every call of CUDA says so from then on, also
  * the question where a buffer lies. */
 static void dies(job_rank *me)
@@ -254,11 +260,14 @@ static void dies(job_rank *me)
     device_sum_works(me, group);
     set_script(me, "dev1:cuPointerGetAttributes@1=error:700!");
     for (int i = 0; me->rank == ODD && i < 4; i++) {
+        int64_t began = job_now_ns();
         weft_status status = i == 3 ? weft_isend(group, o.in, COUNT, WEFT_INT32, 0, 5, NULL, NULL)
                                     : weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM,
                                                       i == 2 ? &told : NULL, NULL);
         CHECK_STATUS(WEFT_ERR_SYSTEM, status);
         CHECK_TEXT(weft_last_error(), "an illegal memory access was encountered");
+        CHECK_PERIOD(began, job_now_ns(), 0, job_late_ms());
+        if (i == 0) printf("a device that has died: told after %.3f ms, in the call\n", ms_since(began));
     }
     host_works(host);
     job_message_works(host, 0, ODD, 3);
@@ -268,6 +277,10 @@ static void dies(job_rank *me)
         note_beginning(me, req);
         WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
         CHECK_NAMES(weft_request_message(req), 1U << ODD, RANKS);
+        weft_request_info info = job_info(req);
+        CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, job_short_ms() + job_late_ms());
+        printf("a device that has died: settled %.1f ms after the deadline of %d ms on another rank\n",
+               (double)(info.settled_ns - info.submitted_ns) / 1e6 - job_short_ms(), (int)job_short_ms());
         weft_release(req);
     }
     job_meet(me);
