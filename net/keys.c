@@ -63,6 +63,21 @@ weft_status weft__keys_room(weft__keys *keys, int world)
     return keys->ranks ? WEFT_OK : weft__fail_memory((size_t)world * sizeof *keys->ranks, "the ranks' keys");
 }
 
+weft_status weft__keys_check(const weft__keys *keys, int me, int world)
+{
+    if (memcmp(&keys->ranks[me], &keys->own_public, sizeof keys->own_public) != 0)
+        return weft__fail(
+            WEFT_ERR_MISMATCH,
+            "the cards that were gathered have another key for this rank (rank %d) than it told: its own was "
+            "exchanged or altered on its way",
+            me);
+    for (int i = 0; i < world; i++)
+        if (sodium_is_zero(keys->ranks[i].bytes, sizeof keys->ranks[i].bytes))
+            return weft__fail(WEFT_ERR_MISMATCH,
+                              "rank %d has told zeros for its key, by which nothing can be proved", i);
+    return WEFT_OK;
+}
+
 weft__keys *weft__keys_take(weft__keys *keys)
 {
     if (keys) atomic_fetch_add(&keys->users, 1);

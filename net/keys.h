@@ -7,7 +7,7 @@
  * system calls: who needs keys that are there already takes a share of them.
  *
  * Each rank draws a key pair of its own for each launch.  The secret one never leaves that memory; the public one
- * travels with the rank's card at joining, so it is bound to rank and launch by whoever hands out the cards. */
+ * travels with the rank's card at joining, so it is bound to rank and launch by whoever hands out the cards, or hands them on. */
 #ifndef WEFT_NET_KEYS_H
 #define WEFT_NET_KEYS_H
 #include "auth.h"
@@ -20,6 +20,9 @@ weft_status weft__keys_of_launch(const weft__keys *job, const char *nonce, weft_
 /* Room for the public keys of a world's ranks, in keys->ranks, which whoever has met them fills in before others use it: a
  * rank is proved to be the one that told its key under that number. */
 weft_status weft__keys_room(weft__keys *keys, int world);
+/* Once that is filled: this rank's key there is its own, and no rank's is one that proves nothing.  Else ERR_MISMATCH, which names
+ * the rank. */
+weft_status weft__keys_check(const weft__keys *keys, int me, int world);
 /* Any thread: one user more, and one less.  NULL has none. */
 weft__keys *weft__keys_take(weft__keys *keys);
 void weft__keys_drop(weft__keys *keys);

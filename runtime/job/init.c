@@ -180,6 +180,7 @@ static weft_status exchange_cards(joining *j)
         m->death.fd = m->tie.fd = -1;
         memcpy(endpoints + i * WEFT__ENDPOINT_BYTES, j->cards[i].endpoint, WEFT__ENDPOINT_BYTES);
     }
+    if (status == WEFT_OK) status = weft__keys_check(ctx->keys, ctx->rank, ctx->world_size);
     if (status == WEFT_OK) status = check_quorums(j);
     if (status == WEFT_OK) tell_hosts_apart(j, sorted);
     if (status == WEFT_OK) status = weft__membership_try_witness(ctx);

@@ -246,6 +246,23 @@ static void a_limit_is_told_once(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* Three ranks, of which this is the second. */
+static void cards_are_looked_at(void **state)
+{
+    weft__keys *keys = some_keys();
+    (void)state;
+    assert_int_equal(weft__keys_room(keys, 3), WEFT_OK);
+    for (int i = 0; i < 3; i++) memset(&keys->ranks[i], i + 1, sizeof keys->ranks[i]);
+    assert_int_equal(weft__keys_check(keys, 1, 3), WEFT_ERR_MISMATCH);
+    assert_non_null(strstr(weft_last_error(), "this rank (rank 1)"));
+    keys->ranks[1] = keys->own_public;
+    assert_int_equal(weft__keys_check(keys, 1, 3), WEFT_OK);
+    memset(&keys->ranks[2], 0, sizeof keys->ranks[2]);
+    assert_int_equal(weft__keys_check(keys, 1, 3), WEFT_ERR_MISMATCH);
+    assert_non_null(strstr(weft_last_error(), "rank 2 has told zeros"));
+    weft__keys_drop(keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +271,7 @@ int main(void)
         cmocka_unit_test(nothing_else_has_a_copy),
         cmocka_unit_test(who_uses_them_has_no_copy),
         cmocka_unit_test(a_limit_is_told_once),
+        cmocka_unit_test(cards_are_looked_at),
     };
     alarm(JOB_ALARM_S);
     setenv("WEFT_LOG", "2", 1);
