@@ -235,7 +235,7 @@ static void late_is_not_dead(job_rank *me)
     job_join(me);
     job_meet(me);
     if (!me->rank) others_begin(me, &o);
-    work_on(&w, job_now_ns() + number_of("STOPS_SECONDS", 8) * INT64_C(1000000000));
+    work_on(&w, job_now_ns() + number_of("STOPS_SECONDS", 5) * INT64_C(1000000000));
     if (!me->rank) others_end(&o);
     job_meet(me);
     nobody_is_accused(&w);
@@ -250,7 +250,7 @@ static void stops(void **state)
                         .body = late_is_not_dead,
                         .bare = true,
                         .processes = true,
-                        .limit_ms = (int)number_of("STOPS_SECONDS", 8) * 1000 + 2 * JOB_LIMIT_MS,
+                        .limit_ms = (int)number_of("STOPS_SECONDS", 5) * 1000 + 2 * JOB_LIMIT_MS,
                         .timeout_ms = WAIT_MS});
 }
 
