@@ -25,8 +25,6 @@ enum { HOSTS = 2, RANKS = 4, SMALL = 64, LARGE = 1 << 20, PACKET_BYTES = 1 << 17
 #define ABORTED   "why that is nobody else's"
 #define WORD_MARK 0x53a5e7c1 /* of each sum: four bytes that stand eight times in a row */
 
-static bool cables; /* there are some */
-
 /* What has been seen, in memory that the listener and who asks it share. */
 typedef struct overheard {
     int64_t packets, patterns, sums, reasons;
@@ -103,11 +101,7 @@ static void converse(job_rank *me)
 {
     const char *wire = me->arg;
     weft_group *group;
-    CHECK(cables_enter(me->rank * HOSTS / RANKS));
-    job_setenv(me, "MASTER_ADDR", cables_address(0));
-    job_setenv(me, "WEFT_SOCKET_IFNAME", "cable");
-    job_setenv(me, "WEFT_TEST_SECRET", "the secret of hosts with cables");
-    job_setenv(me, "WEFT_SECRET", "env:WEFT_TEST_SECRET");
+    cables_enter_job(me, me->rank * HOSTS / RANKS);
     job_setenv(me, "WEFT_WIRE", wire);
     job_join(me);
     group = job_group(me, RANKS, "listened to", 0);
@@ -127,7 +121,7 @@ static void overhear(const char *wire)
 {
     int over[2], status;
     pid_t listener;
-    if (!cables) SKIP("no network namespaces here: %s", cables_why());
+    CABLES_OR_SKIP();
     memset(seen, 0, sizeof *seen);
     assert_int_equal(pipe(over), 0);
     listener = fork();
@@ -165,12 +159,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_by_default),
                                        cmocka_unit_test(all_of_a_plain_one)};
-    int failed;
-    setenv("WEFT_LOG", "0", 0);
     seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (seen == MAP_FAILED) return 1;
-    cables = cables_make(HOSTS);
-    failed = JOB_MAIN(tests, argc, argv);
-    cables_remove();
-    return failed;
+    return CABLES_MAIN(HOSTS, tests, argc, argv);
 }

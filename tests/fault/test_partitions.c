@@ -39,8 +39,6 @@ typedef struct course {
     int64_t begins_ms, lasts_ms; /* lasts_ms 0: for good */
 } course;
 
-static bool cables; /* there are some */
-
 static int host_of(const partition *plan, int rank)
 {
     return rank / plan->ranks_on_each;
@@ -116,14 +114,10 @@ static void witness_path(pid_t parent, const char *suffix, char path[64])
 static void join(job_rank *me, const partition *plan)
 {
     char path[64], setting[80], ms[16];
-    CHECK(cables_enter(host_of(plan, me->rank)));
+    cables_enter_job(me, host_of(plan, me->rank));
     snprintf(ms, sizeof ms, "%d", RECONNECT_MS);
     witness_path(getppid(), "", path);
     snprintf(setting, sizeof setting, "file:%s", path);
-    job_setenv(me, "MASTER_ADDR", cables_address(0));
-    job_setenv(me, "WEFT_SOCKET_IFNAME", "cable");
-    job_setenv(me, "WEFT_TEST_SECRET", "the secret of hosts with cables");
-    job_setenv(me, "WEFT_SECRET", "env:WEFT_TEST_SECRET");
     job_setenv(me, "WEFT_RECONNECT_MS", ms);
     if (plan->quorum) job_setenv(me, "WEFT_QUORUM", plan->quorum);
     if (plan->quorum) job_setenv(me, "WEFT_WITNESS", setting);
@@ -173,7 +167,7 @@ static void play(void **state)
 {
     partition plan = *(const partition *)*state;
     const int first = number_of("PARTITIONS_SEED", 1), runs = number_of("PARTITIONS_RUNS", 1);
-    if (!cables) SKIP("no network namespaces here: %s", cables_why());
+    CABLES_OR_SKIP();
     for (int i = 0; i < runs; i++) {
         plan.seed = (uint64_t)first + (uint64_t)i;
         assert_true(cables_restore());
@@ -215,10 +209,5 @@ int main(int argc, char **argv)
         CASE("of two hosts one is cut off, with a witness", .parts = "11", .ranks_on_each = 2, .lost = CABLE,
              .quorum = "witness"),
     };
-    int failed;
-    setenv("WEFT_LOG", "0", 0);
-    cables = cables_make(HOSTS);
-    failed = JOB_MAIN(tests, argc, argv);
-    cables_remove();
-    return failed;
+    return CABLES_MAIN(HOSTS, tests, argc, argv);
 }

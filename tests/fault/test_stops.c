@@ -29,8 +29,6 @@ enum {
     GROUP_EACH = 16       /* rounds */
 };
 
-static bool cables; /* there are some */
-
 static long number_of(const char *name, long otherwise)
 {
     const char *text = getenv(name);
@@ -227,11 +225,7 @@ static void late_is_not_dead(job_rank *me)
     work w = {.me = me, .words = (uint64_t)number_of("STOPS_SEED", 1)};
     w.in = job_alloc(me, COUNT_MOST * sizeof *w.in);
     w.out = job_alloc(me, COUNT_MOST * sizeof *w.out);
-    CHECK(cables_enter(host_of(me->rank)));
-    job_setenv(me, "MASTER_ADDR", cables_address(0));
-    job_setenv(me, "WEFT_SOCKET_IFNAME", "cable");
-    job_setenv(me, "WEFT_TEST_SECRET", "the secret of hosts with cables");
-    job_setenv(me, "WEFT_SECRET", "env:WEFT_TEST_SECRET");
+    cables_enter_job(me, host_of(me->rank));
     job_join(me);
     job_meet(me);
     if (!me->rank) others_begin(me, &o);
@@ -245,7 +239,7 @@ static void late_is_not_dead(job_rank *me)
 static void stops(void **state)
 {
     (void)state;
-    if (!cables) SKIP("no network namespaces here: %s", cables_why());
+    CABLES_OR_SKIP();
     job_run(&(job_plan){.ranks = RANKS,
                         .body = late_is_not_dead,
                         .bare = true,
@@ -257,10 +251,5 @@ static void stops(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(stops)};
-    int failed;
-    setenv("WEFT_LOG", "0", 0);
-    cables = cables_make(HOSTS);
-    failed = JOB_MAIN(tests, argc, argv);
-    cables_remove();
-    return failed;
+    return CABLES_MAIN(HOSTS, tests, argc, argv);
 }

@@ -42,8 +42,6 @@ typedef struct loss {
     uint64_t seed;
 } loss;
 
-static bool cables; /* there are some */
-
 static int host_of(int rank)
 {
     return rank * HOSTS / RANKS;
@@ -65,11 +63,7 @@ static int64_t ranks_of(int host)
 
 static void join(job_rank *me)
 {
-    CHECK(cables_enter(host_of(me->rank)));
-    job_setenv(me, "MASTER_ADDR", cables_address(0));
-    job_setenv(me, "WEFT_SOCKET_IFNAME", "cable");
-    job_setenv(me, "WEFT_TEST_SECRET", "the secret of hosts with cables");
-    job_setenv(me, "WEFT_SECRET", "env:WEFT_TEST_SECRET");
+    cables_enter_job(me, host_of(me->rank));
     job_join(me);
     job_acquaint(me);
 }
@@ -214,7 +208,7 @@ static void vanishing(bool busy)
 {
     const char *text = getenv("VANISHED_ROUNDS");
     int rounds = text ? (int)strtol(text, NULL, 10) : 1;
-    if (!cables) SKIP("no network namespaces here: %s", cables_why());
+    CABLES_OR_SKIP();
     for (int i = 0; i < rounds && i < ROUNDS_MOST; i++) {
         assert_true(cables_restore());
         loss plan = {.busy = busy, .host = (HOSTS - 1 + i) % HOSTS, .seed = (uint64_t)i + 1};
@@ -553,7 +547,7 @@ static void leave_apart(job_rank *me)
 
 static void with_cables(void **state)
 {
-    if (!cables) SKIP("no network namespaces here: %s", cables_why());
+    CABLES_OR_SKIP();
     assert_true(cables_restore());
     job_test(state);
 }
@@ -590,10 +584,5 @@ int main(int argc, char **argv)
                   .highest = true),
         ON_CABLES(leave_apart, "a host leaves that another one does not reach", .block_ms = 1),
     };
-    int failed;
-    setenv("WEFT_LOG", "0", 0);
-    cables = cables_make(HOSTS);
-    failed = JOB_MAIN(tests, argc, argv);
-    cables_remove();
-    return failed;
+    return CABLES_MAIN(HOSTS, tests, argc, argv);
 }

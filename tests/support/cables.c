@@ -23,6 +23,7 @@
 
 static char router[64], why[256];
 static int made;
+static bool stand;       /* those of cables_main */
 static int control = -1; /* a socket of the router's, by which its ends of cables go down and up at once */
 
 static bool run(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -188,4 +189,28 @@ bool cables_restore(void)
             while (k != i && cables_unblock(i, k)) continue;
     }
     return true;
+}
+
+void cables_enter_job(job_rank *me, int host)
+{
+    CHECK(cables_enter(host));
+    job_setenv(me, "MASTER_ADDR", cables_address(0));
+    job_setenv(me, "WEFT_SOCKET_IFNAME", "cable");
+    job_setenv(me, "TEST_SECRET", "the secret of hosts with cables");
+    job_setenv(me, "WEFT_SECRET", "env:TEST_SECRET");
+}
+
+bool cables_stand(void)
+{
+    return stand;
+}
+
+int cables_main(int hosts, const char *file, const struct CMUnitTest *tests, size_t n, int argc, char **argv)
+{
+    int failed;
+    setenv("WEFT_LOG", "0", 0);
+    stand = cables_make(hosts);
+    failed = job_main(file, tests, n, argc, argv);
+    cables_remove();
+    return failed;
 }

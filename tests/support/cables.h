@@ -3,7 +3,7 @@
  * one by cables_enter before they begin anything. */
 #ifndef TESTS_SUPPORT_CABLES_H
 #define TESTS_SUPPORT_CABLES_H
-#include <stdbool.h>
+#include "job.h"
 
 #define CABLES_HOSTS_MOST 8
 
@@ -12,6 +12,9 @@ bool cables_make(int hosts);
 const char *cables_why(void);
 void cables_remove(void); /* by who has made them */
 bool cables_enter(int host);
+void cables_enter_job(
+    job_rank *me,
+    int host); /* likewise, with all settings by which ranks of such hosts meet; before it joins */
 const char *cables_address(int host);
 /* From anywhere. */
 bool cables_cut(int host);
@@ -20,4 +23,14 @@ bool cables_await(int host);         /* from another host: until its kernel answ
 bool cables_block(int from, int to); /* what goes that way is lost in the router, without a word */
 bool cables_unblock(int from, int to);
 bool cables_restore(void); /* all is as it was made */
+
+/* As JOB_MAIN, with so many hosts, which are gone behind it; tests that cannot have them call CABLES_OR_SKIP first. */
+#define CABLES_MAIN(hosts, tests, argc, argv) \
+    cables_main(hosts, __FILE__, tests, sizeof(tests) / sizeof *(tests), argc, argv)
+int cables_main(int hosts, const char *file, const struct CMUnitTest *tests, size_t n, int argc, char **argv);
+bool cables_stand(void);
+#define CABLES_OR_SKIP()                                                           \
+    do {                                                                           \
+        if (!cables_stand()) SKIP("no network namespaces here: %s", cables_why()); \
+    } while (0)
 #endif
