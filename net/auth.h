@@ -36,6 +36,7 @@ typedef struct weft__keys {
     uint8_t own_secret[WEFT__KEY_BYTES]; /* drawn anew with each set of keys: of one rank, in one launch */
     weft__rank_key own_public;
     weft__rank_key *ranks; /* of the world, as each has told at joining (keys.h); NULL: not yet */
+    int world;             /* so many of them */
     _Atomic int users;     /* see keys.h */
 } weft__keys;
 /* job_name is part of what is derived: two jobs with one secret cannot mix.  Draws the rank's own pair.  Who keeps keys

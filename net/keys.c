@@ -60,6 +60,7 @@ weft_status weft__keys_room(weft__keys *keys, int world)
 {
     WEFT__ASSERT(!keys->ranks);
     keys->ranks = calloc((size_t)world, sizeof *keys->ranks);
+    keys->world = keys->ranks ? world : 0;
     return keys->ranks ? WEFT_OK : weft__fail_memory((size_t)world * sizeof *keys->ranks, "the ranks' keys");
 }
 

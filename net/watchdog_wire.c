@@ -1,9 +1,11 @@
 /* watchdog_wire.c - see watchdog_wire.h.  A message is two frames: the sender's rank, the bytes.  What is
- * malformed is dropped: members trust each other, and nobody else gets through CURVE. */
+ * malformed is dropped, as is what has another rank than the one whose key its connection was proved by: nobody but members
+ * gets through CURVE, each as itself. */
 #include "watchdog_wire.h"
 #include "address.h"
 #include "clock.h"
 #include "keys.h"
+#include "log.h"
 #include "reserve.h"
 #include "status.h"
 #include "strangers.h"
@@ -27,6 +29,7 @@ struct weft__watchdog_wire {
     void *context;
     void *router;
     int router_fd, monitor_fd;
+    bool claim_told;
     weft__strangers strangers;
     char *endpoints; /* world strings */
     void **dealers;  /* world sockets, NULL until first used */
@@ -44,9 +47,9 @@ weft_status weft__watchdog_wire_open(const char *address, weft__keys *keys, int 
     wire->keys = weft__keys_take(keys);
     wire->ipv6 = strchr(address, ':') != NULL;
     if ((status = weft__zmq_take(&wire->context))) goto free_wire;
-    if ((status = weft__zap_admit(keys))) goto give_context;
+    if ((status = weft__zap_admit_ranks(keys))) goto give_context;
     wire->router =
-        weft__zmq_socket(wire->context, ZMQ_ROUTER, true, wire->ipv6, keys, WEFT__WATCHDOG_WORD_MAX);
+        weft__zmq_rank_socket(wire->context, ZMQ_ROUTER, -1, wire->ipv6, keys, WEFT__WATCHDOG_WORD_MAX);
     status = WEFT_ERR_SYSTEM; /* the sentence is set */
     if (!wire->router) goto dismiss;
     if (weft__strangers_open(&wire->strangers, wire->context, wire->router)) goto close_router;
@@ -66,7 +69,7 @@ close_router:
     weft__strangers_close(&wire->strangers);
     zmq_close(wire->router);
 dismiss:
-    weft__zap_dismiss(keys);
+    weft__zap_dismiss_ranks(keys);
 give_context:
     weft__zmq_give();
 free_wire:
@@ -103,6 +106,8 @@ weft_status weft__watchdog_wire_peers(weft__watchdog_wire *wire, int world, cons
     wire->endpoints = copy;
     wire->dealers = dealers;
     wire->world = world;
+    WEFT__ASSERT(wire->keys->world == world, wire->keys->world, world);
+    weft__zap_ranks_told(wire->keys);
     return WEFT_OK;
 }
 
@@ -115,8 +120,8 @@ static void *connect_peer(weft__watchdog_wire *wire, int peer)
         weft__fail(WEFT_ERR_PEER, "rank %d is gone, and its watchdog with it", peer);
         return NULL;
     }
-    dealer = weft__zmq_socket(wire->context, ZMQ_DEALER, false, strchr(endpoint, '['), wire->keys,
-                              WEFT__WATCHDOG_WORD_MAX);
+    dealer = weft__zmq_rank_socket(wire->context, ZMQ_DEALER, peer, strchr(endpoint, '['), wire->keys,
+                                   WEFT__WATCHDOG_WORD_MAX);
     if (!dealer) return NULL;
     zmq_setsockopt(dealer, ZMQ_SNDHWM, &queue, sizeof queue);
     zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);
@@ -171,6 +176,17 @@ static bool take_frame(void *router, zmq_msg_t *msg)
     return rc >= 0;
 }
 
+/* The rank that a message says it is from, if its connection's key is that rank's; else -1. */
+static int proved(weft__watchdog_wire *wire, zmq_msg_t *bytes, int32_t said)
+{
+    const int rank = weft__zmq_rank_of(bytes);
+    if (rank == said) return rank;
+    weft__log(wire->claim_told ? WEFT__INFO : WEFT__WARN,
+              "the watchdog of rank %d says that it is rank %d: what it says is not heard", rank, (int)said);
+    wire->claim_told = true;
+    return -1;
+}
+
 /* One whole message: identity, rank, bytes.  True: a message was taken, *from tells whose, or -1 for a bad
  * one. */
 static bool take_message(weft__watchdog_wire *wire, zmq_msg_t *bytes, int *from)
@@ -185,9 +201,7 @@ static bool take_message(weft__watchdog_wire *wire, zmq_msg_t *bytes, int *from)
             memcpy(&rank, zmq_msg_data(bytes), sizeof rank);
     } while (zmq_msg_more(bytes));
     weft__strangers_spoke(&wire->strangers, zmq_msg_get(bytes, ZMQ_SRCFD));
-    if (frames == 3 && zmq_msg_size(bytes) <= WEFT__WATCHDOG_WORD_MAX && rank >= 0 &&
-        (rank < wire->world || !wire->dealers))
-        *from = rank;
+    if (frames == 3 && zmq_msg_size(bytes) <= WEFT__WATCHDOG_WORD_MAX) *from = proved(wire, bytes, rank);
     return true;
 }
 
@@ -211,7 +225,7 @@ void weft__watchdog_wire_close(weft__watchdog_wire *wire)
     for (int peer = 0; peer < wire->world; peer++) weft__watchdog_wire_forget(wire, peer);
     weft__strangers_close(&wire->strangers);
     zmq_close(wire->router);
-    weft__zap_dismiss(wire->keys);
+    weft__zap_dismiss_ranks(wire->keys);
     weft__keys_drop(wire->keys);
     weft__zmq_give();
     weft__reserve_give((void *)wire->dealers);

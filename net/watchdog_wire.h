@@ -1,5 +1,5 @@
 /* watchdog_wire.h - the watchdogs' wire: small messages between ranks beside the data plane, over ZeroMQ with
- * CURVE and ZAP.  Every rank binds one ROUTER on its own address and connects a DEALER to a peer when the
+ * CURVE and ZAP, by the ranks' own keys (keys.h).  Every rank binds one ROUTER on its own address and connects a DEALER to a peer when the
  * first message for it is there.  One ZeroMQ context per process; after opening, only the watchdog thread
  * calls anything here.  Messages to one peer keep their order; nothing is ever waited for. */
 #ifndef WEFT_NET_WATCHDOG_WIRE_H
@@ -17,7 +17,7 @@ typedef struct weft__watchdog_wire weft__watchdog_wire;
 /* Binds on a numeric address (never a wildcard), any port; endpoint gets "tcp://ADDRESS:PORT". */
 weft_status weft__watchdog_wire_open(const char *address, weft__keys *keys, int me, weft__watchdog_wire **out,
                                      char endpoint[WEFT__ENDPOINT_BYTES]);
-/* endpoints: world strings of WEFT__ENDPOINT_BYTES each, copied. */
+/* endpoints: world strings of WEFT__ENDPOINT_BYTES each, copied.  The ranks' keys are known by now, and stay as they are. */
 weft_status weft__watchdog_wire_peers(weft__watchdog_wire *wire, int world, const char *endpoints);
 /* Never blocks; ERR_MEMORY when the queue to that peer is full (256 messages), ERR_PEER when it cannot be
  * connected to, ERR_ARGUMENT above WEFT__WATCHDOG_WORD_MAX. */
@@ -25,8 +25,7 @@ weft_status weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const 
 /* The peer is dead or has left: what is queued for it goes out for at most 100 ms, and it is not dialled
  * again. */
 void weft__watchdog_wire_forget(weft__watchdog_wire *wire, int peer);
-/* Takes what has arrived.  `from` was proven by CURVE to be a member of the job; which
- * one is its own word. */
+/* Takes what has arrived.  `from` has proved by its key that it is that rank. */
 typedef void weft__watchdog_wire_fn(void *arg, int from, const void *bytes, size_t length);
 int weft__watchdog_wire_take(weft__watchdog_wire *wire, weft__watchdog_wire_fn *fn, void *arg);
 void weft__watchdog_wire_close(weft__watchdog_wire *wire); /* lets queued messages out for at most 100 ms */

@@ -19,8 +19,9 @@
 #define ZAP_FRAMES    7   /* version, request id, domain, address, identity, mechanism, credentials */
 #define ZAP_FRAME_MAX 256 /* longest frame that is read */
 #define KEY_BYTES     32
-#define DOMAIN_BYTES  40 /* "weft-" and the job's public id in hex */
-#define CURVE_BYTES   64 /* and more: what encryption adds to a message before its length is judged */
+#define DOMAIN_BYTES \
+    40 /* "weft-" and the job's public id in hex, or "rank-" and the beginning of that rank's key */
+#define CURVE_BYTES 64 /* and more: what encryption adds to a message before its length is judged */
 /* What the first socket takes at once, and a bind to list the network interfaces: where libzmq gets
  * none of them it aborts. */
 #define START_DESCRIPTORS 8
@@ -32,8 +33,13 @@ typedef struct admitted {
     weft__list node;
     char domain[DOMAIN_BYTES];
     uint8_t client_key[KEY_BYTES];
+    const weft__keys *ranks; /* in place of that key, those of these; NULL: it counts */
+    bool told;               /* they are known */
     int count;
 } admitted;
+
+/* What comes of a connection's key; a rank's own: that rank. */
+enum { MEMBER = -1, STRANGER = -2, TOO_EARLY = -3 };
 
 static struct {
     weft__lock lock; /* users, context, thread */
@@ -51,6 +57,12 @@ static void domain_of(const weft__keys *keys, char domain[DOMAIN_BYTES])
     sodium_bin2hex(domain + 5, DOMAIN_BYTES - 5, keys->job, sizeof keys->job);
 }
 
+static void domain_of_rank(const weft__keys *keys, char domain[DOMAIN_BYTES])
+{
+    memcpy(domain, "rank-", 5);
+    sodium_bin2hex(domain + 5, DOMAIN_BYTES - 5, keys->own_public.bytes, sizeof keys->job);
+}
+
 static admitted *find_admitted(const char *domain)
 {
     WEFT__LIST_EACH(&process.list, at)
@@ -61,17 +73,18 @@ static admitted *find_admitted(const char *domain)
     return NULL;
 }
 
-weft_status weft__zap_admit(const weft__keys *keys)
+static weft_status admit(const weft__keys *keys, bool ranks, const char domain[DOMAIN_BYTES])
 {
-    char domain[DOMAIN_BYTES];
     admitted *entry;
     weft_status status = WEFT_OK;
-    domain_of(keys, domain);
     weft__lock_take(&process.list_lock);
     entry = find_admitted(domain);
     if (!entry && (entry = calloc(1, sizeof *entry))) {
-        memcpy(entry->domain, domain, sizeof domain);
-        zmq_z85_decode(entry->client_key, keys->curve_client_public);
+        memcpy(entry->domain, domain, DOMAIN_BYTES);
+        if (ranks)
+            entry->ranks = keys;
+        else
+            zmq_z85_decode(entry->client_key, keys->curve_client_public);
         weft__list_append(&process.list, &entry->node);
     }
     if (entry)
@@ -82,11 +95,34 @@ weft_status weft__zap_admit(const weft__keys *keys)
     return status;
 }
 
-void weft__zap_dismiss(const weft__keys *keys)
+weft_status weft__zap_admit(const weft__keys *keys)
+{
+    char domain[DOMAIN_BYTES];
+    domain_of(keys, domain);
+    return admit(keys, false, domain);
+}
+
+weft_status weft__zap_admit_ranks(const weft__keys *keys)
+{
+    char domain[DOMAIN_BYTES];
+    domain_of_rank(keys, domain);
+    return admit(keys, true, domain);
+}
+
+void weft__zap_ranks_told(const weft__keys *keys)
 {
     char domain[DOMAIN_BYTES];
     admitted *entry;
-    domain_of(keys, domain);
+    domain_of_rank(keys, domain);
+    weft__lock_take(&process.list_lock);
+    entry = find_admitted(domain);
+    if (entry) entry->told = true;
+    weft__lock_drop(&process.list_lock);
+}
+
+static void dismiss(const char domain[DOMAIN_BYTES])
+{
+    admitted *entry;
     weft__lock_take(&process.list_lock);
     entry = find_admitted(domain);
     if (entry && --entry->count == 0) {
@@ -96,16 +132,41 @@ void weft__zap_dismiss(const weft__keys *keys)
     weft__lock_drop(&process.list_lock);
 }
 
-static bool may_enter(const char *domain, const void *key, size_t key_bytes)
+void weft__zap_dismiss(const weft__keys *keys)
 {
-    admitted *entry;
-    bool in;
-    if (key_bytes != KEY_BYTES) return false;
+    char domain[DOMAIN_BYTES];
+    domain_of(keys, domain);
+    dismiss(domain);
+}
+
+void weft__zap_dismiss_ranks(const weft__keys *keys)
+{
+    char domain[DOMAIN_BYTES];
+    domain_of_rank(keys, domain);
+    dismiss(domain);
+}
+
+/* Public keys: how they are compared tells nothing. */
+static int rank_with(const weft__keys *keys, const void *key)
+{
+    for (int rank = 0; rank < keys->world; rank++)
+        if (!memcmp(keys->ranks[rank].bytes, key, KEY_BYTES)) return rank;
+    return STRANGER;
+}
+
+static int who_enters(const char *domain, const void *key, size_t key_bytes)
+{
+    const admitted *entry;
+    int who = STRANGER;
+    if (key_bytes != KEY_BYTES) return STRANGER;
     weft__lock_take(&process.list_lock);
     entry = find_admitted(domain);
-    in = entry && sodium_memcmp(entry->client_key, key, KEY_BYTES) == 0;
+    if (entry && entry->ranks)
+        who = entry->told ? rank_with(entry->ranks, key) : TOO_EARLY;
+    else if (entry && sodium_memcmp(entry->client_key, key, KEY_BYTES) == 0)
+        who = MEMBER;
     weft__lock_drop(&process.list_lock);
-    return in;
+    return who;
 }
 
 typedef struct zap_request {
@@ -140,15 +201,17 @@ static void *answer_requests(void *socket)
     zap_request request;
     pthread_setname_np(pthread_self(), "weft-zap");
     while (zap_receive(socket, &request)) {
-        bool in = request.frames == ZAP_FRAMES && !strcmp(request.frame[0], "1.0") &&
-                  request.bytes[1] < ZAP_FRAME_MAX && !strcmp(request.frame[5], "CURVE") &&
-                  may_enter(request.frame[2], request.frame[6], request.bytes[6]);
+        const bool good = request.frames == ZAP_FRAMES && !strcmp(request.frame[0], "1.0") &&
+                          request.bytes[1] < ZAP_FRAME_MAX && !strcmp(request.frame[5], "CURVE");
+        const int who = good ? who_enters(request.frame[2], request.frame[6], request.bytes[6]) : STRANGER;
+        char user[16] = ""; /* goes with each of its messages */
+        if (who >= 0) snprintf(user, sizeof user, "%d", who);
         zmq_send(socket, "1.0", 3, ZMQ_SNDMORE);
         zmq_send(socket, request.frame[1], request.bytes[1] < ZAP_FRAME_MAX ? request.bytes[1] : 0,
                  ZMQ_SNDMORE);
-        zmq_send(socket, in ? "200" : "400", 3, ZMQ_SNDMORE);
+        zmq_send(socket, who >= MEMBER ? "200" : who == TOO_EARLY ? "300" : "400", 3, ZMQ_SNDMORE);
         zmq_send(socket, "", 0, ZMQ_SNDMORE);
-        zmq_send(socket, "", 0, ZMQ_SNDMORE);
+        zmq_send(socket, user, strlen(user), ZMQ_SNDMORE);
         zmq_send(socket, "", 0, 0);
     }
     zmq_close(socket);
@@ -262,6 +325,27 @@ static int set_int(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
+static int set_domain(void *socket, const char domain[DOMAIN_BYTES])
+{
+#ifdef ZMQ_ZAP_ENFORCE_DOMAIN
+    if (set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1)) return -1;
+#endif
+    return set_int(socket, ZMQ_CURVE_SERVER, 1) ||
+           zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain));
+}
+
+/* As bytes: in that form they are in weft__keys. */
+static int set_rank_curve(void *socket, int peer, const weft__keys *keys)
+{
+    char domain[DOMAIN_BYTES];
+    if (zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->own_secret, KEY_BYTES)) return -1;
+    if (peer >= 0)
+        return zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->ranks[peer].bytes, KEY_BYTES) ||
+               zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->own_public.bytes, KEY_BYTES);
+    domain_of_rank(keys, domain);
+    return set_domain(socket, domain);
+}
+
 static int set_curve(void *socket, bool server, const weft__keys *keys)
 {
     char domain[DOMAIN_BYTES];
@@ -270,16 +354,11 @@ static int set_curve(void *socket, bool server, const weft__keys *keys)
                zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->curve_client_public, 41) ||
                zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->curve_client_secret, 41);
     domain_of(keys, domain);
-#ifdef ZMQ_ZAP_ENFORCE_DOMAIN
-    if (set_int(socket, ZMQ_ZAP_ENFORCE_DOMAIN, 1)) return -1;
-#endif
-    return set_int(socket, ZMQ_CURVE_SERVER, 1) ||
-           zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->curve_server_secret, 41) ||
-           zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain));
+    return zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->curve_server_secret, 41) ||
+           set_domain(socket, domain);
 }
 
-void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const weft__keys *keys,
-                       int64_t message_max)
+static void *make_socket(void *context, int type, bool ipv6, int64_t message_max)
 {
     void *socket = zmq_socket(context, type);
     int64_t wire_max = message_max < 0 ? -1 : message_max + CURVE_BYTES;
@@ -292,12 +371,39 @@ void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const we
     if (set_int(socket, ZMQ_LINGER, 0) || set_int(socket, ZMQ_IPV6, ipv6) ||
         set_int(socket, ZMQ_HANDSHAKE_IVL, handshake_ms) || set_int(socket, ZMQ_RECONNECT_IVL, 50) ||
         set_int(socket, ZMQ_RECONNECT_IVL_MAX, 10000) ||
-        zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &wire_max, sizeof wire_max) ||
-        set_curve(socket, server, keys)) {
-        weft__fail(WEFT_ERR_SYSTEM, "cannot prepare a ZeroMQ socket (is libzmq built with CURVE?): %s",
-                   zmq_strerror(errno));
+        zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &wire_max, sizeof wire_max)) {
+        weft__fail(WEFT_ERR_SYSTEM, "cannot prepare a ZeroMQ socket: %s", zmq_strerror(errno));
         zmq_close(socket);
         return NULL;
     }
     return socket;
+}
+
+static void *with_keys(void *socket, int failed)
+{
+    if (!failed) return socket;
+    weft__fail(WEFT_ERR_SYSTEM, "a ZeroMQ socket takes no keys (is libzmq built with CURVE?): %s",
+               zmq_strerror(errno));
+    zmq_close(socket);
+    return NULL;
+}
+
+void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const weft__keys *keys,
+                       int64_t message_max)
+{
+    void *socket = make_socket(context, type, ipv6, message_max);
+    return socket ? with_keys(socket, set_curve(socket, server, keys)) : NULL;
+}
+
+void *weft__zmq_rank_socket(void *context, int type, int peer, bool ipv6, const weft__keys *keys,
+                            int64_t message_max)
+{
+    void *socket = make_socket(context, type, ipv6, message_max);
+    return socket ? with_keys(socket, set_rank_curve(socket, peer, keys)) : NULL;
+}
+
+int weft__zmq_rank_of(void *message)
+{
+    const char *user = zmq_msg_gets(message, "User-Id");
+    return user && *user ? atoi(user) : -1;
 }

@@ -1,8 +1,8 @@
 /* zap.h - the process's one ZeroMQ context, and who may talk to its sockets.
  *
  * The context lives from the first take to the last give; with it a thread that answers ZAP requests: a
- * connection to a CURVE server socket gets in only if its domain (a job) was admitted and its key is that
- * job's client key. The thread sleeps in a receive; it costs nothing while nobody connects.  In a forked
+ * connection to a CURVE server socket gets in only if its domain (a job, or a rank's own socket) was admitted and its key
+ * is that job's client key, or that of a rank. The thread sleeps in a receive; it costs nothing while nobody connects.  In a forked
  * child there is no context.
  *
  * Out of descriptors or threads libzmq aborts the process, so both are asked for before (base/quota.h); the
@@ -33,12 +33,23 @@ void weft__zmq_give(void);
 /* Lets the members of this job in, until as many dismissals. */
 weft_status weft__zap_admit(const weft__keys *keys);
 void weft__zap_dismiss(const weft__keys *keys);
+/* Likewise at the socket that this rank has of its own (weft__zmq_rank_socket): each rank of keys->ranks, by its own key and no
+ * other.  Until they are told, whoever comes is to come again. */
+weft_status weft__zap_admit_ranks(const weft__keys *keys);
+void weft__zap_ranks_told(const weft__keys *keys);
+void weft__zap_dismiss_ranks(const weft__keys *keys);
 
 /* A socket with what all of ours have: CURVE, no lingering, a limit on messages, a short handshake.  server:
  * accepts members of the job; else connects to one.  message_max: payload bytes, -1 for no limit.  ipv6:
  * whether its address is one.  NULL: the sentence is set. */
 void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const weft__keys *keys,
                        int64_t message_max);
+/* Likewise, by the ranks' own keys: peer < 0: accepts them, else connects to that one of keys->ranks, which is the
+ * only one that can answer. */
+void *weft__zmq_rank_socket(void *context, int type, int peer, bool ipv6, const weft__keys *keys,
+                            int64_t message_max);
+/* Whose connection a message came by that such a socket has accepted, as its key has proved; -1: it is none of these. */
+int weft__zmq_rank_of(void *message);
 /* zmq_bind to an address; -1 and EMFILE where that would end the process. */
 int weft__zmq_bind(void *socket, const char *endpoint);
 /* As ZeroMQ's, which a signal to the program's thread interrupts before they have done anything: then once more.  inside:

@@ -83,7 +83,7 @@ static weft__watchdog_wire *open_wire(void)
     static char endpoints[LONE_WORLD][WEFT__ENDPOINT_BYTES];
     weft__watchdog_wire *wire;
     weft__keys *keys;
-    if (weft__keys_make("secret", 6, "lone", &keys) ||
+    if (weft__keys_make("secret", 6, "lone", &keys) || weft__keys_room(keys, LONE_WORLD) ||
         weft__watchdog_wire_open("127.0.0.1", keys, LONE_ME, &wire, endpoints[0]))
         abort();
     endpoints[0][0] = 0;

@@ -27,19 +27,31 @@
 #define WORLD 3
 
 typedef struct fixture {
-    weft__keys *keys;
+    weft__keys *keys[WORLD];
     weft__watchdog_wire *wires[WORLD];
     char endpoints[WORLD][WEFT__ENDPOINT_BYTES];
     int wake_fd;
 } fixture;
 
+/* A set of keys of the same job, whose own pair is no rank's of the others. */
+static weft__keys *keys_of(const char *secret, const weft__rank_key *ranks, int world)
+{
+    weft__keys *keys;
+    assert_int_equal(weft__keys_make(secret, strlen(secret), "job", &keys), WEFT_OK);
+    assert_int_equal(weft__keys_room(keys, world), WEFT_OK);
+    if (ranks) memcpy(keys->ranks, ranks, (size_t)world * sizeof *ranks);
+    return keys;
+}
+
 static int open_wires(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    assert_int_equal(weft__keys_make("secret", 6, "job", &f->keys), WEFT_OK);
+    for (int i = 0; i < WORLD; i++) f->keys[i] = keys_of("secret", NULL, WORLD);
     for (int i = 0; i < WORLD; i++)
-        assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys, i, &f->wires[i], f->endpoints[i]),
+        for (int k = 0; k < WORLD; k++) f->keys[i]->ranks[k] = f->keys[k]->own_public;
+    for (int i = 0; i < WORLD; i++)
+        assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys[i], i, &f->wires[i], f->endpoints[i]),
                          WEFT_OK);
     for (int i = 0; i < WORLD; i++)
         assert_int_equal(weft__watchdog_wire_peers(f->wires[i], WORLD, f->endpoints[0]), WEFT_OK);
@@ -52,8 +64,10 @@ static int close_wires(void **state)
 {
     fixture *f = *state;
     for (int i = 0; i < WORLD; i++) weft__watchdog_wire_close(f->wires[i]);
-    assert_int_equal(f->keys->users, 1);
-    weft__keys_drop(f->keys);
+    for (int i = 0; i < WORLD; i++) {
+        assert_int_equal(f->keys[i]->users, 1);
+        weft__keys_drop(f->keys[i]);
+    }
     close(f->wake_fd);
     free(f);
     return 0;
@@ -135,7 +149,7 @@ static void huge_messages_are_dropped(void **state)
     int32_t rank = 2;
     int zero = 0;
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
-    dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, f->keys, -1);
+    dealer = weft__zmq_rank_socket(context, ZMQ_DEALER, 0, false, f->keys[2], -1);
     assert_int_equal(zmq_connect(dealer, f->endpoints[0]), 0);
     zmq_send(dealer, &rank, sizeof rank, ZMQ_SNDMORE);
     zmq_send(dealer, bytes, 1 << 20, 0);
@@ -156,60 +170,94 @@ static void huge_messages_are_dropped(void **state)
     free(bytes);
 }
 
-/* Wrong keys altogether; and one that knows the server's key but not the client's,
- * which only ZAP keeps out. */
+/* Rank 0 hears nothing that this one says, and hears of none what it has not said. */
+static void is_not_heard(fixture *f, weft__keys *keys, int says)
+{
+    inbox box = {0};
+    char endpoint[WEFT__ENDPOINT_BYTES];
+    weft__watchdog_wire *wire;
+    int zero = 0;
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", keys, says, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, f->endpoints[0]), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_send(wire, 0, &zero, sizeof zero), WEFT_OK);
+    assert_false(receive(f, 0, &box, says % WORLD, 1, 400));
+    for (int i = 0; i < WORLD; i++) assert_int_equal(box.count[i], 0);
+    weft__watchdog_wire_close(wire);
+}
+
+/* Wrong keys altogether; and the job's, with a pair that is no rank's, which only ZAP keeps out. */
 static void strangers_are_not_heard(void **state)
 {
     fixture *f = *state;
-    inbox box = {0};
-    weft__keys *other, *half;
-    char endpoint[WEFT__ENDPOINT_BYTES];
-    weft__watchdog_wire *stranger;
-    int zero = 0;
-    assert_int_equal(weft__keys_make("other", 5, "job", &other), WEFT_OK);
-    assert_int_equal(weft__keys_make("secret", 6, "job", &half), WEFT_OK);
-    memcpy(half->curve_client_public, other->curve_client_public, sizeof half->curve_client_public);
-    memcpy(half->curve_client_secret, other->curve_client_secret, sizeof half->curve_client_secret);
-    memcpy(half->job, other->job, sizeof half->job);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(weft__watchdog_wire_open("127.0.0.1", i ? half : other, 2, &stranger, endpoint),
-                         WEFT_OK);
-        assert_int_equal(weft__watchdog_wire_peers(stranger, WORLD, f->endpoints[0]), WEFT_OK);
-        assert_int_equal(weft__watchdog_wire_send(stranger, 0, &zero, sizeof zero), WEFT_OK);
-        assert_false(receive(f, 0, &box, 2, 1, 400));
-        weft__watchdog_wire_close(stranger);
-    }
-    weft__keys_drop(other);
-    weft__keys_drop(half);
+    weft__keys *keys = keys_of("other", NULL, WORLD);
+    is_not_heard(f, keys, 2);
+    weft__keys_drop(keys);
+    keys = keys_of("secret", f->keys[0]->ranks, WORLD);
+    is_not_heard(f, keys, 2);
+    weft__keys_drop(keys);
 }
 
-/* Two launches of one job, in two of whose ranks' ports somebody in the path has exchanged the connections. */
-static void another_launch_is_not_heard(void **state)
+/* With the key of rank 1, which so says of somebody that it has died; and then in its own name. */
+static void a_member_is_not_heard_as_another(void **state)
 {
     fixture *f = *state;
     inbox box = {0};
-    weft__keys *keys[2];
-    weft__watchdog_wire *wires[2];
-    char endpoints[2][WEFT__ENDPOINT_BYTES];
-    char nonce[] = "00112233445566778899aabbccddeeff";
+    int zero = 0;
+    is_not_heard(f, f->keys[1], 2);
+    is_not_heard(f, f->keys[1], WORLD);
+    assert_int_equal(weft__watchdog_wire_send(f->wires[1], 0, &zero, sizeof zero), WEFT_OK);
+    assert_true(receive(f, 0, &box, 1, 1, JOB_WAIT_MS));
+}
+
+/* Somebody else listens where rank 0 is said to be: a member, with the secret and a key of its own.  It hears nothing. */
+static void nobody_else_hears(void **state)
+{
+    fixture *f = *state;
+    inbox box = {0};
+    char told[WORLD][WEFT__ENDPOINT_BYTES];
+    weft__watchdog_wire *wire;
     int64_t until_ns;
     int zero = 0;
-    for (int i = 0; i < 2; i++, nonce[0]++) {
-        assert_int_equal(weft__keys_of_launch(f->keys, nonce, &keys[i]), WEFT_OK);
-        assert_int_equal(weft__watchdog_wire_open("127.0.0.1", keys[i], i, &wires[i], endpoints[i]), WEFT_OK);
-    }
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(weft__watchdog_wire_peers(wires[i], 2, endpoints[0]), WEFT_OK);
-    assert_int_equal(weft__watchdog_wire_send(wires[0], 1, &zero, sizeof zero), WEFT_OK);
+    memcpy(told, f->endpoints, sizeof told);
+    memcpy(told[0], f->endpoints[1], sizeof told[0]);
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys[2], 2, &wire, told[2]), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, told[0]), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_send(wire, 0, &zero, sizeof zero), WEFT_OK);
     until_ns = weft__deadline(weft__now_ns(), 400);
     while (weft__now_ns() < until_ns) {
-        assert_int_equal(weft__watchdog_wire_take(wires[1], count_message, &box), 0);
+        assert_int_equal(weft__watchdog_wire_take(f->wires[1], count_message, &box), 0);
         usleep(10000);
     }
-    for (int i = 0; i < 2; i++) {
-        weft__watchdog_wire_close(wires[i]);
-        weft__keys_drop(keys[i]);
-    }
+    weft__watchdog_wire_close(wire);
+}
+
+/* Who comes before this rank has been told of the others is not sent away for good. */
+static void who_comes_early_comes_again(void **state)
+{
+    fixture *f = *state;
+    inbox box = {0};
+    char told[WORLD][WEFT__ENDPOINT_BYTES];
+    weft__watchdog_wire *late, *wire;
+    weft__keys *keys = keys_of("secret", f->keys[0]->ranks, WORLD);
+    int64_t until_ns;
+    int zero = 0;
+    keys->ranks[0] = keys->own_public;
+    memcpy(told, f->endpoints, sizeof told);
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", keys, 0, &late, told[0]), WEFT_OK);
+    f->keys[2]->ranks[0] = keys->own_public;
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys[2], 2, &wire, told[2]), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, told[0]), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_send(wire, 0, &zero, sizeof zero), WEFT_OK);
+    usleep(200000);
+    assert_int_equal(weft__watchdog_wire_take(late, count_message, &box), 0);
+    assert_int_equal(weft__watchdog_wire_peers(late, WORLD, told[0]), WEFT_OK);
+    until_ns = weft__deadline(weft__now_ns(), JOB_WAIT_MS);
+    while (!box.count[2] && weft__now_ns() < until_ns)
+        if (!weft__watchdog_wire_take(late, count_message, &box)) usleep(10000);
+    assert_int_equal(box.count[2], 1);
+    weft__watchdog_wire_close(wire);
+    weft__watchdog_wire_close(late);
+    weft__keys_drop(keys);
 }
 
 static void a_full_queue_is_told(void **state)
@@ -223,7 +271,7 @@ static void a_full_queue_is_told(void **state)
     memcpy(endpoints, f->endpoints, sizeof endpoints);
     snprintf(endpoints[1], sizeof endpoints[1], "tcp://127.0.0.1:1"); /* nobody listens there */
     snprintf(endpoints[2], sizeof endpoints[2], "nonsense");
-    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys, 0, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys[0], 0, &wire, endpoint), WEFT_OK);
     assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, endpoints[0]), WEFT_ERR_PEER);
     assert_non_null(strstr(weft_last_error(), "nonsense"));
     snprintf(endpoints[2], sizeof endpoints[2], "tcp://nonsense"); /* an address, but no port */
@@ -302,7 +350,7 @@ static void closing_lets_messages_out(void **state)
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft__watchdog_wire *wire;
     inbox box = {0};
-    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys, 2, &wire, endpoint), WEFT_OK);
+    assert_int_equal(weft__watchdog_wire_open("127.0.0.1", f->keys[2], 2, &wire, endpoint), WEFT_OK);
     assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, f->endpoints[0]), WEFT_OK);
     for (int number = 0; number < 10; number++)
         assert_int_equal(weft__watchdog_wire_send(wire, 0, &number, sizeof number), WEFT_OK);
@@ -315,9 +363,9 @@ static void bad_addresses_are_refused(void **state)
     fixture *f = *state;
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft__watchdog_wire *wire;
-    assert_int_equal(weft__watchdog_wire_open("192.0.2.1", f->keys, 0, &wire, endpoint), WEFT_ERR_SYSTEM);
+    assert_int_equal(weft__watchdog_wire_open("192.0.2.1", f->keys[0], 0, &wire, endpoint), WEFT_ERR_SYSTEM);
     assert_non_null(strstr(weft_last_error(), "192.0.2.1"));
-    if (weft__watchdog_wire_open("::1", f->keys, 0, &wire, endpoint)) return; /* a host without IPv6 */
+    if (weft__watchdog_wire_open("::1", f->keys[0], 0, &wire, endpoint)) return; /* a host without IPv6 */
     assert_non_null(strstr(endpoint, "tcp://[::1]:"));
     weft__watchdog_wire_close(wire);
 }
@@ -332,7 +380,7 @@ static void test_endpoints_of_others(void **state)
     weft__watchdog_wire *wire;
     weft__keys *keys;
     (void)state;
-    assert_int_equal(weft__keys_make("secret", 6, "job", &keys), WEFT_OK);
+    keys = keys_of("secret", NULL, WORLD);
     assert_int_equal(weft__watchdog_wire_open("127.0.0.1", keys, 0, &wire, own), WEFT_OK);
     assert_int_equal(weft__watchdog_wire_peers(wire, WORLD, told[0]), WEFT_ERR_PEER);
     assert_string_equal(
@@ -347,11 +395,18 @@ static void test_endpoints_of_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_endpoints_of_others), IN_FIXTURE(all_hear_all_in_order),
-        IN_FIXTURE(lengths_up_to_the_limit),        IN_FIXTURE(huge_messages_are_dropped),
-        IN_FIXTURE(strangers_are_not_heard),        IN_FIXTURE(another_launch_is_not_heard),
-        IN_FIXTURE(a_full_queue_is_told),           IN_FIXTURE(sleeping_costs_nothing),
-        IN_FIXTURE(sleeping_ends_in_time),          IN_FIXTURE(closing_lets_messages_out),
+        cmocka_unit_test(test_endpoints_of_others),
+        IN_FIXTURE(all_hear_all_in_order),
+        IN_FIXTURE(lengths_up_to_the_limit),
+        IN_FIXTURE(huge_messages_are_dropped),
+        IN_FIXTURE(strangers_are_not_heard),
+        IN_FIXTURE(a_member_is_not_heard_as_another),
+        IN_FIXTURE(nobody_else_hears),
+        IN_FIXTURE(who_comes_early_comes_again),
+        IN_FIXTURE(a_full_queue_is_told),
+        IN_FIXTURE(sleeping_costs_nothing),
+        IN_FIXTURE(sleeping_ends_in_time),
+        IN_FIXTURE(closing_lets_messages_out),
         IN_FIXTURE(bad_addresses_are_refused),
     };
     alarm(JOB_ALARM_S);
