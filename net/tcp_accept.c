@@ -66,8 +66,8 @@ static void turn_away(weft__tcp_guest *guest, const char *why)
     weft__tcp_guest_end(guest);
 }
 
-/* Both ends come to the same choice: the lower rank's connection stays.  Where that one lacks something for its own, so that
- * there is none, it takes the other's. */
+/* Both ends come to the same choice: the lower rank's connection stays.  Where that one is making none, or has been at it for longer than a
+ * connection may take, it takes the other's: who is told to wait is told so for the sake of one that may still come. */
 static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer,
                                const weft__tcp_standing *theirs)
 {
@@ -77,7 +77,7 @@ static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer,
     case WEFT__TCP_DIALLING:
     case WEFT__TCP_ASTRAY:
     case WEFT__TCP_MENDING:
-        return peer->rank < tcp->me || weft__tcp_dial_want(peer) ? WEFT__TCP_TAKEN : WEFT__TCP_CROSSED;
+        return peer->rank < tcp->me || !weft__tcp_dial_is_hopeful(peer) ? WEFT__TCP_TAKEN : WEFT__TCP_CROSSED;
     case WEFT__TCP_UP:
         if (weft__tcp_is_newer(peer, theirs)) return WEFT__TCP_TAKEN;
         break;

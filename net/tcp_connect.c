@@ -580,6 +580,13 @@ int64_t weft__tcp_dial_unheard(const weft__tcp_peer *peer)
     return peer->dial ? peer->dial->unheard_ns : 0;
 }
 
+/* No guest is given longer, so after that it is turned away even where it comes to be heard. */
+bool weft__tcp_dial_is_hopeful(const weft__tcp_peer *peer)
+{
+    const int64_t most_ns = weft__setting_int(WEFT__SET_HANDSHAKE_MS) * WEFT__MS;
+    return peer->dial && peer->dial->polled.fd >= 0 && weft__now_ns() - peer->dial->began_ns < most_ns;
+}
+
 const char *weft__tcp_dial_want(const weft__tcp_peer *peer)
 {
     if (peer->put_off) return "there is no memory for it";

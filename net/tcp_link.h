@@ -227,6 +227,8 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns);
 void weft__tcp_dial_note(weft__tcp_peer *peer); /* safe without one, as is the other */
 int64_t
 weft__tcp_dial_unheard(const weft__tcp_peer *peer); /* nobody has answered it since; 0: somebody has */
+/* A connection is being made that may still be taken. */
+bool weft__tcp_dial_is_hopeful(const weft__tcp_peer *peer);
 /* What this process lacks for it, in words; NULL: nothing. */
 const char *weft__tcp_dial_want(const weft__tcp_peer *peer);
 void weft__tcp_dial_recheck(weft__tcp_peer *peer);

@@ -12,6 +12,7 @@
  * What is left out: courses, encryption, ranks that lack something, and when a rank is given up.
  *
  *   -DRESETS=2 -DDATA=1   so many breaks, and frames of data from each rank
+ *   -DLATES=1             so many attempts wait so long that the other rank's connection is taken in their place
  * Rules that are wrong, each of which has to break an assertion:
  *   -DFORGETS     a frame whose receive was cancelled is not counted
  *   -DTAKEN_BACK  what was begun and taken back is not written again
@@ -22,6 +23,7 @@
  *   -DOLD_READS   the old connection is read on after its end has told over a new one where it stands
  *   -DOVERTAKEN   where an attempt stood that was overtaken counts while no connection stands
  *   -DUNHEARD     nothing that comes over an accepted connection tells that its verdict has arrived
+ *   -DIN_VAIN     the higher rank is told to wait for the lower one's connection also while that one is making none
  *   -DASKER       connections are counted by the one that asks for them, whatever the other end has counted
  *   -DHASTY       who leaves does not wait until its goodbye is taken */
 #ifndef RESETS
@@ -32,6 +34,9 @@
 #endif
 #define SLOTS 3 /* connections at once: the old one, an attempt of each, or one that is heard late */
 #define NONE  SLOTS
+#ifndef LATES
+#define LATES 0
+#endif
 #define LONG  (DATA - 1)
 #define UNSAID 255
 
@@ -50,7 +55,7 @@ byte told[2];               /* of what has arrived, over this connection */
 byte bye[2] = UNSAID, answer[2] = UNSAID; /* the numbers of these frames */
 bool said[2], answered[2];  /* the other's have come */
 bool settled[2];            /* its long frame */
-byte resets;
+byte resets, lates;
 
 /* A connection: of its ends the first is who made it. */
 mtype maker[SLOTS] = FREE, acceptor[SLOTS] = FREE;
@@ -279,7 +284,14 @@ inline begin_dial(r, k)
 #else
 #define IS_OVERTAKEN(r, k) (state[r] == TRYING && proof_links[k] < known[r])
 #endif
-#define IS_CROSSED(r, k) (state[r] == TRYING && by[k] > r && !IS_OVERTAKEN(r, k))
+/* The lower rank makes one, which is to stay; if it has waited for it too long it may take the other's (IS_LATE). */
+#ifdef IN_VAIN
+#define MAKES_ONE(r) true
+#else
+#define MAKES_ONE(r) (dial[r] != NONE)
+#endif
+#define IS_CROSSED(r, k) (state[r] == TRYING && by[k] > r && MAKES_ONE(r) && !IS_OVERTAKEN(r, k))
+#define IS_LATE(r, k)    (IS_CROSSED(r, k) && dial[r] != NONE && lates < LATES)
 #define IS_OLD(r, k)     (state[r] == UP && proof_links[k] < known[r])
 
 /* The proof is heard by r, now or long after its end has given it up. */
@@ -291,9 +303,14 @@ inline hear(r, k)
         close_end(k, r)
     :: IS_OVERTAKEN(r, k) -> close_end(k, r)
     :: IS_CROSSED(r, k) ->
+        assert(dial[r] != NONE); /* else nothing comes of its waiting */
         verdict[k] = CROSSED;
         acceptor[k] = CLOSED /* what it has said is read first */
-    :: !IS_OLD(r, k) && !IS_OVERTAKEN(r, k) && !IS_CROSSED(r, k) ->
+    :: !IS_OLD(r, k) && !IS_OVERTAKEN(r, k) && (!IS_CROSSED(r, k) || IS_LATE(r, k)) ->
+        if
+        :: IS_LATE(r, k) -> lates = lates + 1
+        :: else
+        fi;
         verdict_taken[k] = taken[r];
         verdict_half[k] = half[r];
 #ifdef OLD_READS

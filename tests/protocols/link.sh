@@ -8,8 +8,8 @@ model=$folder/link.pml
 # shellcheck source=tests/protocols/model.sh
 . "$folder/model.sh"
 
-holds -DRESETS=1
-for wrong in FORGETS TAKEN_BACK TWICE WHOLE EARLY AT_HEADER OLD_READS OVERTAKEN UNHEARD ASKER HASTY; do breaks -DRESETS=1 -D$wrong; done
+holds -DRESETS=1 -DLATES=1
+for wrong in FORGETS TAKEN_BACK TWICE WHOLE EARLY AT_HEADER OLD_READS OVERTAKEN UNHEARD IN_VAIN ASKER HASTY; do breaks -DRESETS=1 -D$wrong; done
 
 [ "${1:-}" = large ] || exit 0
 holds_so_far -DRESETS=1 -DDATA=2

@@ -214,6 +214,48 @@ static void test_crossed(void **state)
     packet_free(l);
 }
 
+/* Rank 0's own connection comes to nothing, as rank 1 closes it, or somebody at rank 1's address says nothing; and rank 1 comes itself.
+ * Rank 0 takes that one, which is to stay: rank 1 would wait in vain for another. */
+static void other_is_taken(int listener, bool silent)
+{
+    packet *l = send_packet(0, 1, 1, 10, false);
+    weft__frame frame;
+    int own = take(listener);
+    for (int closed = 0; !silent && closed < 6; closed++) { /* the pause is 640 ms then */
+        close(own);
+        own = take(listener);
+    }
+    if (!silent) {
+        close(own);
+        turns(3);
+    } else { /* for longer than a guest may be */
+        const int64_t until = weft__now_ns() + 2 * HANDSHAKE_MS * WEFT__MS;
+        while (weft__now_ns() < until) turns(10);
+    }
+    const int other = raw_connect(&ranks[0].address);
+    assert_int_equal(raw_join(other, 1, 0, &keys), WEFT__TCP_TAKEN);
+    assert_true(raw_receive(other, &frame, sizeof frame));
+    assert_int_equal(frame.id, 1);
+    assert_int_equal(l->status, WEFT_OK);
+    assert_int_equal(ranks[0].lost_times[1], 0);
+    if (silent) close(own);
+    close(other);
+    close(listener);
+    packet_free(l);
+}
+
+static void test_other_is_taken_while_pausing(void **state)
+{
+    (void)state;
+    other_is_taken(open_against(), false);
+}
+
+static void test_other_is_taken_while_nobody_answers(void **state)
+{
+    (void)state;
+    other_is_taken(open_against(), true);
+}
+
 /* It says so each time, and its own connection never comes. */
 static void test_crossed_in_vain(void **state)
 {
@@ -258,6 +300,8 @@ int main(void)
         cmocka_unit_test_teardown(test_not_that_rank, finish),
         cmocka_unit_test_teardown(test_verdicts, finish),
         cmocka_unit_test_teardown(test_crossed, finish),
+        cmocka_unit_test_teardown(test_other_is_taken_while_pausing, finish),
+        cmocka_unit_test_teardown(test_other_is_taken_while_nobody_answers, finish),
         cmocka_unit_test_teardown(test_crossed_in_vain, finish),
         cmocka_unit_test_teardown(test_crossed_with_the_dead, finish),
     };
