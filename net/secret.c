@@ -189,14 +189,24 @@ weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret)
     return status;
 }
 
-/* Ranks cannot agree on a salt before they have met, so it is the job's name: a table of guesses is good for one name. */
-static weft_status stretch(const char *name, weft__secret *secret)
+/* Ranks cannot agree on a salt before they have met, so where nobody has told them one it is the job's name: a table of guesses is
+ * good for one name, else for one run.  No name has the zero that ends it before the run's. */
+static void make_salt(const char *name, const char *run, unsigned char salt[crypto_pwhash_SALTBYTES])
+{
+    crypto_generichash_state hash;
+    crypto_generichash_init(&hash, NULL, 0, crypto_pwhash_SALTBYTES);
+    crypto_generichash_update(&hash, (const unsigned char *)name, strlen(name) + (*run != 0));
+    crypto_generichash_update(&hash, (const unsigned char *)run, strlen(run));
+    crypto_generichash_final(&hash, salt, crypto_pwhash_SALTBYTES);
+}
+
+static weft_status stretch(const char *name, const char *run, weft__secret *secret)
 {
     unsigned char salt[crypto_pwhash_SALTBYTES];
     weft__secret made = {.length = MADE_BYTES, .weakness = secret->weakness};
     int failed;
     if (sodium_init() < 0) return weft__fail(WEFT_ERR_SYSTEM, "libsodium cannot be initialised");
-    crypto_generichash(salt, sizeof salt, (const unsigned char *)name, strlen(name), NULL, 0);
+    make_salt(name, run, salt);
     failed = crypto_pwhash(made.bytes, made.length, (const char *)secret->bytes, secret->length, salt,
                            STRETCH_PASSES, STRETCH_BYTES, crypto_pwhash_ALG_ARGON2ID13);
     if (!failed) *secret = made;
@@ -204,7 +214,7 @@ static weft_status stretch(const char *name, weft__secret *secret)
     return failed ? weft__fail_memory(STRETCH_BYTES, "the job's secret") : WEFT_OK;
 }
 
-weft_status weft__secret_take(const char *source, const char *name, weft__secret *secret)
+weft_status weft__secret_take(const char *source, const char *name, const char *run, weft__secret *secret)
 {
     weft__secret read;
     weft_status status = weft__secret_read(source, &read);
@@ -217,7 +227,7 @@ weft_status weft__secret_take(const char *source, const char *name, weft__secret
             "base64\" makes a good one",
             source, read.length, WEFT__SECRET_LEAST);
     else if (read.length < WEFT__SECRET_RANDOM)
-        status = stretch(name, &read);
+        status = stretch(name, run, &read);
     if (!status) *secret = read;
     weft__secret_wipe(&read);
     return status;

@@ -24,10 +24,11 @@ typedef struct weft__secret {
 weft_status weft__secret_read(const char *source, weft__secret *secret);
 /* That, one of fewer than WEFT__SECRET_LEAST characters refused, and one that may be a password, since it has fewer than
  * WEFT__SECRET_RANDOM, made hard to guess: what takes its place is Argon2id of it (RFC 9106), with a salt that is made of
- * `name`, the job's.  Takes some 15 ms and 8 MiB then. */
+ * `name`, the job's, and of `run`, which whoever has started all who are to have the same has drawn for this run; "": nobody
+ * has.  Takes some 15 ms and 8 MiB then. */
 #define WEFT__SECRET_LEAST  16
 #define WEFT__SECRET_RANDOM 32
-weft_status weft__secret_take(const char *source, const char *name, weft__secret *secret);
+weft_status weft__secret_take(const char *source, const char *name, const char *run, weft__secret *secret);
 /* No source was given: read DIR/secret, or make it (exactly one of several ranks that race makes it). */
 weft_status weft__secret_of_job(const char *job_dir, weft__secret *secret);
 /* Why somebody who listens could guess it, in words that tell nothing of it; NULL: it is varied enough. */

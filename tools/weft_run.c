@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* What the command line says. */
@@ -182,6 +183,19 @@ static void tell_of_terminal(const struct run_options *options)
         unsetenv("WEFT_RUN_TERMINAL");
 }
 
+/* All ranks of this run are started with it, on other hosts too, as any other variable that begins with WEFT_.  It need not be
+ * secret.  False: there is no randomness. */
+static bool draw_salt(void)
+{
+    const char *source = getenv("WEFT_SECRET");
+    unsigned char dice[16];
+    char salt[2 * sizeof(dice) + 1];
+    if (!source || !*source) return true; /* what is made for a run is no password */
+    if (getrandom(dice, sizeof(dice), 0) != (ssize_t)sizeof(dice)) return false;
+    for (size_t i = 0; i < sizeof(dice); i++) snprintf(salt + 2 * i, 3, "%02x", dice[i]);
+    return !setenv("WEFT_SECRET_SALT", salt, 1);
+}
+
 static const char *own_path(void)
 {
     static char path[4096];
@@ -307,6 +321,10 @@ int main(int argc, char **argv)
     if (!said.exports) return RUN_EXIT_CANNOT;
     parse(argc, argv, &said);
     tell_of_terminal(&said.job);
+    if (!draw_salt()) {
+        fprintf(stderr, "weft-run: no randomness for the salt of the job's secret: %s\n", strerror(errno));
+        return RUN_EXIT_CANNOT;
+    }
     code = said.hosts ? run_over_hosts(&said) : run_here(&said);
     free(said.exports);
     return code;

@@ -33,8 +33,8 @@ weft_status weft__via_keys(weft__rendezvous *r, const weft__join *how, const cha
     weft__secret secret;
     weft_status status = weft__job_dir_open(id, r->job_dir, sizeof r->job_dir, &r->job_dir_fd);
     if (status) return status;
-    status =
-        *source ? weft__secret_take(source, how->job, &secret) : weft__secret_of_job(r->job_dir, &secret);
+    status = *source ? weft__secret_take(source, how->job, weft__setting_text(WEFT__SET_SECRET_SALT), &secret)
+                     : weft__secret_of_job(r->job_dir, &secret);
     if (status) return status;
     if (secret.weakness) /* all ranks have the same: one tells */
         weft__log(r->rank <= 0 ? WEFT__WARN : WEFT__DEBUG,

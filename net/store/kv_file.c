@@ -143,7 +143,7 @@ static weft_status open_log(file_store *s, const char *url, const char *source, 
                           url);
     if (!source || !*source) source = weft__setting_text(WEFT__SET_SECRET);
     if (!*source) return weft__kv_log_open(&s->log, path, NULL, deadline_ns);
-    if ((status = weft__secret_take(source, "file store", &secret)) != WEFT_OK) return status;
+    if ((status = weft__secret_take(source, "file store", "", &secret)) != WEFT_OK) return status;
     status = weft__kv_log_open(&s->log, path, &secret, deadline_ns);
     weft__secret_wipe(&secret);
     return status;

@@ -204,7 +204,7 @@ static weft_status find_secret(tcp_store *s, const char *source, weft__secret *s
     char id[32];
     weft_status status;
     if (!source || !*source) source = weft__setting_text(WEFT__SET_SECRET);
-    if (*source) return weft__secret_take(source, PURPOSE, secret);
+    if (*source) return weft__secret_take(source, PURPOSE, "", secret);
     if (!weft__address_is_loopback(&s->place))
         return weft__fail(WEFT_ERR_ARGUMENT,
                           "%s (%s) can be reached from other hosts, and the store has no secret: give "

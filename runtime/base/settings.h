@@ -17,6 +17,9 @@
       "Backends to load, such as nccl or host,mpi; empty: all that can run here.")                          \
     X(SECRET, "WEFT_SECRET", TEXT, "", 0, 0,                                                                \
       "The job's secret: file:PATH, fd:N or env:NAME; empty: one host, this user only.")                    \
+    X(SECRET_SALT, "WEFT_SECRET_SALT", TEXT, "", 0, 0,                                                      \
+      "Set by weft-run, anew for each run: the salt, beside the job's name, with which keys are made of a " \
+      "secret of fewer than 32 characters; the same on all ranks.")                                         \
     X(TRANSPORT, "WEFT_TRANSPORT", TEXT, "shm,tcp", 0, 0, "Transports that host memory may travel over.")   \
     X(WIRE, "WEFT_WIRE", TEXT, "auto", 0, 0,                                                                \
       "auto: TCP is encrypted between hosts, plain on one; plain, encrypted: everywhere; all ranks alike.") \

@@ -186,6 +186,8 @@ for source in '' "file:$dir/secret"; do
 done
 over 1 sh -c 'tr "\0" "\n" </proc/$$/environ; cat /proc/$$/cmdline /proc/$PPID/cmdline; tr "\0" "\n" </proc/$PPID/environ' </dev/null
 ! grep -q "long secret" "$dir/out" || wrong "the secret can be seen"
+grep -a "^WEFT_SECRET_SALT=" "$dir/out" | sort -u >"$dir/salts"
+[ "$(wc -l <"$dir/salts")" = 1 ] || wrong "not one salt for all ranks of the run"
 says out "WEFT_SECRET=fd:"
 unset WEFT_SECRET
 echo "joining: right, and the secret is not seen"

@@ -41,6 +41,29 @@ static void environment(void **state)
     assert_string_equal(r->err, "");
 }
 
+enum { RUN_SALT = 32 }; /* characters */
+
+/* The salt of a password: one for all ranks of a run, and another one in the next, whatever was inherited. */
+static void each_run_has_a_salt(void **state)
+{
+    char first[2][RUN_SALT + 1], inherited[] = "00112233445566778899aabbccddeeff";
+    (void)state;
+    setenv("WEFT_SECRET", "env:TEST_SECRET", 1);
+    setenv("WEFT_SECRET_SALT", inherited, 1);
+    for (int i = 0; i < 2; i++) {
+        const struct result *r = run("-n 2 -- sh -c 'echo $WEFT_SECRET_SALT'");
+        assert_int_equal(r->code, 0);
+        assert_int_equal(strlen(r->out), 2 * (RUN_SALT + 1));
+        assert_int_equal(strspn(r->out, "0123456789abcdef"), RUN_SALT);
+        assert_memory_equal(r->out, r->out + RUN_SALT + 1, RUN_SALT);
+        assert_memory_not_equal(r->out, inherited, RUN_SALT);
+        memcpy(first[i], r->out, RUN_SALT);
+    }
+    assert_memory_not_equal(first[0], first[1], RUN_SALT);
+    unsetenv("WEFT_SECRET");
+    unsetenv("WEFT_SECRET_SALT");
+}
+
 static void arguments_are_passed_on(void **state)
 {
     const struct result *r = run("-n 1 printf '%s|' -n 2 --prefix 'a b' ''");
@@ -449,6 +472,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(environment),
+        cmocka_unit_test(each_run_has_a_salt),
         cmocka_unit_test(arguments_are_passed_on),
         cmocka_unit_test(one_rank_per_core_is_the_default),
         cmocka_unit_test(wrong_usage),

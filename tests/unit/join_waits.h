@@ -15,7 +15,7 @@ static const char secret_text[] = "of this test, and long enough for anybody", *
 static void derive_keys(weft__keys *keys)
 {
     weft__secret read;
-    assert_int_equal(weft__secret_take(secret, "test", &read), WEFT_OK);
+    assert_int_equal(weft__secret_take(secret, "test", "", &read), WEFT_OK);
     assert_int_equal(weft__keys_derive(read.bytes, read.length, "test", keys), WEFT_OK);
 }
 

@@ -44,7 +44,7 @@ static void await_joined(const char *source, int n, int world)
         weft__keys keys;
         void *context;
         alarm(JOB_ALARM_S);
-        assert_int_equal(weft__secret_take(source, "test", &secret), WEFT_OK);
+        assert_int_equal(weft__secret_take(source, "test", "", &secret), WEFT_OK);
         assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
         assert_int_equal(weft__zmq_take(&context), WEFT_OK);
         snprintf(expected, sizeof expected, "%d of %d ranks", world - n, world);

@@ -489,11 +489,16 @@ static void poor_secrets_are_called_so(void **state)
     unsetenv("TEST_SECRET");
 }
 
-static void take(const char *text, const char *name, weft__secret *secret)
+static void take_of_run(const char *text, const char *name, const char *run, weft__secret *secret)
 {
     setenv("TEST_SECRET", text, 1);
-    assert_int_equal(weft__secret_take("env:TEST_SECRET", name, secret), WEFT_OK);
+    assert_int_equal(weft__secret_take("env:TEST_SECRET", name, run, secret), WEFT_OK);
     unsetenv("TEST_SECRET");
+}
+
+static void take(const char *text, const char *name, weft__secret *secret)
+{
+    take_of_run(text, name, "", secret);
 }
 
 static bool same(const weft__secret *one, const weft__secret *other)
@@ -517,6 +522,14 @@ static void passwords_are_made_hard_to_guess(void **state)
     assert_true(same(&secret, &again));
     take(password, "another", &other);
     assert_false(same(&secret, &other));
+    take_of_run(password, "job", "0011", &other); /* another in each run, and in each job */
+    assert_false(same(&secret, &other));
+    take_of_run(password, "job", "0011", &again);
+    assert_true(same(&other, &again));
+    take_of_run(password, "job", "0012", &again);
+    assert_false(same(&other, &again));
+    take_of_run(password, "jo", "b0011", &again);
+    assert_false(same(&other, &again));
     take(random, "job", &secret);
     assert_int_equal(secret.length, strlen(random));
     assert_memory_equal(secret.bytes, random, strlen(random));
@@ -527,7 +540,7 @@ static void short_ones_are_refused(void **state)
     weft__secret secret = {.length = 7};
     (void)state;
     setenv("TEST_SECRET", "fifteen letters", 1);
-    assert_int_equal(weft__secret_take("env:TEST_SECRET", "job", &secret), WEFT_ERR_ARGUMENT);
+    assert_int_equal(weft__secret_take("env:TEST_SECRET", "job", "", &secret), WEFT_ERR_ARGUMENT);
     assert_non_null(strstr(weft_last_error(), "env:TEST_SECRET has 15 characters: expected at least 16"));
     assert_null(strstr(weft_last_error(), "fifteen"));
     assert_int_equal(secret.length, 7);

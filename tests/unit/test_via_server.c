@@ -331,7 +331,7 @@ static void refuse_once(const char *source, int port)
     void *context, *router, *monitor;
     char endpoint[64];
     uint16_t event = 0;
-    assert_int_equal(weft__secret_take(source, "test", &secret), WEFT_OK);
+    assert_int_equal(weft__secret_take(source, "test", "", &secret), WEFT_OK);
     assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
     router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, &keys, 1000);
@@ -389,7 +389,7 @@ static void welcome_to(const char *source, int port, int rank, int world)
     weft__keys keys;
     void *context, *router;
     int n;
-    assert_int_equal(weft__secret_take(source, "test", &secret), WEFT_OK);
+    assert_int_equal(weft__secret_take(source, "test", "", &secret), WEFT_OK);
     assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
     assert_int_equal(weft__zap_admit(&keys), WEFT_OK);
