@@ -2,6 +2,7 @@
 #include "server_link.h"
 #include "clock.h"
 #include "relay.h"
+#include "rendezvous_wire.h"
 #include "status.h"
 #include "zap.h"
 
@@ -36,7 +37,7 @@ weft_status weft__link_connect(weft__link *link, const weft__address *server)
     weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
     if (link->through) weft__relay_name(link->keys, server, endpoint);
     link->dealer = weft__zmq_socket(link->context, ZMQ_DEALER, false, server->any.sa_family == AF_INET6,
-                                    link->keys, WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
+                                    link->keys, weft__rendezvous_longest(link->world));
     if (!link->dealer) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(link->dealer, ZMQ_LINGER, &linger, sizeof linger);
     link->monitor = zmq_socket(link->context, ZMQ_PAIR);

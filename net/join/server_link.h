@@ -11,6 +11,7 @@
 typedef struct weft__link {
     void *context;
     weft__keys *keys;
+    int world;              /* as large as this rank was told; -1: it was not */
     int silent_ms;          /* a relay that has said nothing for so long is silent */
     void *dealer, *monitor; /* NULL: there is no connection */
     bool through;           /* it is, or is to be, to another rank's relay */

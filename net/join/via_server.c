@@ -140,7 +140,9 @@ static weft_status in_vain(client *c, enum weft__in_vain what)
 
 static weft_status connect_for_good(client *c)
 {
-    weft_status status = weft__link_connect(&c->link, &c->place.at);
+    weft_status status;
+    c->link.world = c->r->world_size;
+    status = weft__link_connect(&c->link, &c->place.at);
     if (!status) c->busy = c->known = false;
     return status;
 }
