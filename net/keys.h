@@ -3,7 +3,9 @@
  * That memory is locked, left out of core dumps, lies between pages that nobody may touch, and is zeroed when
  * the last of its users lets go of it.  What libzmq has copied of the CURVE keys stays in its heap, which can
  * be swapped and dumped as long as a socket with them is open (it offers no memory of one's own for them; who
- * must exclude that runs without swap and with a core limit of 0).  Each set of keys takes some pages and
+ * must exclude that runs without swap and with a core limit of 0).  The keys of each TCP connection, which are made anew for it
+ * and every so often, lie beside its buffers in ordinary memory until it ends, when they are wiped: a core dump opens what was
+ * recorded of a connection that stood then, since its last change of keys, and of no other.  Each set of keys takes some pages and
  * system calls: who needs keys that are there already takes a share of them.
  *
  * Each rank draws a key pair of its own for each launch.  The secret one never leaves that memory; the public one
