@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 19
+#define WEFT_BACKEND_VERSION 20
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -188,6 +188,9 @@ struct weft_backend {
      * split, from its thread; all of its ranks are told.  NULL, together with enter and issue: works of such groups
      * are agreed on, and come in the agreed order, as all others. */
     void (*by_callers)(weft_backend_comm *comm);
+    /* The world is in program order, as all ranks have agreed: what they share can be made for it.  Before each open, from its
+     * thread.  NULL: that makes no difference. */
+    void (*all_by_callers)(weft_backend *backend);
     /* Can it make communicators with these (weft/cuda.h)?  ERR_UNSUPPORTED and a sentence (runtime->fail): no. */
     weft_status (*may_configure)(weft_backend *backend, const struct weft_nccl_options *options);
     /* Make it with these, which it has taken, and which are gone afterwards.  After open, before join or split, from its

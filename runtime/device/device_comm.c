@@ -154,6 +154,7 @@ static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bo
     weft__list_init(&dev_comm->waiting);
     weft__list_append(device_comms_of(ctx), &dev_comm->link);
     if (!named) device_comm_to(dev_comm, WEFT__DEVICE_COMM_JOINING);
+    if (backend->all_by_callers && ctx->world->params.program) backend->all_by_callers(backend);
     dev_comm->comm =
         backend->open(backend, dev_comm, dev_comm->rank, dev_comm->size, label, named && dev_comm->rank == 0);
     if (!dev_comm->comm)

@@ -68,11 +68,12 @@ static void add_to_environment(const char *one)
     size_t n = 0;
     char **more;
     while (environ && environ[n]) n++;
-    more = malloc((n + 2) * sizeof *more);
+    more = malloc((n + 3) * sizeof *more);
     if (!more) return;
     if (n) memcpy(more, environ, n * sizeof *more);
     more[n] = (char *)(uintptr_t)one;
     more[n + 1] = NULL;
+    more[n + 2] = (char *)(void *)environ; /* behind the end: nobody frees it, and it is not lost */
     __atomic_store_n(&environ, more, __ATOMIC_RELEASE);
 }
 
@@ -86,15 +87,27 @@ static void order_launches(const weft__nccl *nccl)
 }
 
 /* Contexts of one process may be opened at the same time. */
+static pthread_mutex_t environment = PTHREAD_MUTEX_INITIALIZER;
+
 static void use_environment(weft__nccl *nccl)
 {
-    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&turn);
+    pthread_mutex_lock(&environment);
     nccl->blocking = is_on("WEFT_NCCL_BLOCKING");
     nccl->share = is_on("WEFT_NCCL_SHARE");
     nccl->close_ns = milliseconds("WEFT_NCCL_CLOSE_MS", CLOSE_MS);
     order_launches(nccl);
-    pthread_mutex_unlock(&turn);
+    pthread_mutex_unlock(&environment);
+}
+
+/* In program order a call that first goes a way would wait for the other ranks' first, with all that is submitted behind it; and so
+ * for ever where first uses stand in a circle.  So communicators are connected when they are made, which waits for nobody's calls.
+ * All ranks do it or none, and before NCCL makes its first: it asks for the variable then. */
+static void connect_when_made(weft_backend *backend)
+{
+    (void)backend;
+    pthread_mutex_lock(&environment);
+    if (!getenv("NCCL_RUNTIME_CONNECT")) add_to_environment("NCCL_RUNTIME_CONNECT=0");
+    pthread_mutex_unlock(&environment);
 }
 
 static const char *describe(weft_backend *backend)
@@ -117,6 +130,7 @@ static const weft_backend slots = {
     .order = weft__running_order,
     .open = weft__comm_open,
     .by_callers = weft__comm_by_callers,
+    .all_by_callers = connect_when_made,
     .may_configure = weft__options_may,
     .configure = weft__options_set,
     .join = weft__comm_join,

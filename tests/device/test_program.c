@@ -205,6 +205,35 @@ static void a_circle(job_rank *me)
     job_meet(me);
 }
 
+/* The ranks' first operations there: where a device has room for several kernels such a circle comes to its end, and no call
+ * waits to connect, while what is to come first on another rank stands behind it. */
+static void a_circle_of_first_uses(job_rank *me)
+{
+    enum { LARGE = 1 << 16, ROUNDS = 2 };
+    if (!device_is_emulated()) return;
+    job_setenv(me, "CUDA_EMULATION_KERNELS", "3");
+    job_join(me);
+    weft_group *groups[2];
+    weft_request *reqs[2];
+    int32_t *in = job_buffer(me, LARGE * sizeof *in), *out[2];
+    for (int i = 0; i < 2; i++) out[i] = job_buffer(me, LARGE * sizeof *in);
+    job_put(in, &me->rank, sizeof me->rank);
+    make_circle(me, WEFT_ORDER_PROGRAM, groups);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(weft_all_reduce(groups[i], in, out[i], round ? LARGE : COUNT, WEFT_INT32, WEFT_SUM, NULL,
+                                     &reqs[i]));
+        for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        int32_t sum;
+        job_get(&sum, out[i], sizeof sum);
+        CHECK_INT(sum, me->rank + (me->rank + 1 + i) % me->size);
+        CHECK_OK(weft_group_free(groups[i]));
+    }
+    job_meet(me);
+}
+
 /* Split off one in program order: it has a part of its own, and takes its parent's turn only for that. */
 static void of_a_split(job_rank *me)
 {
@@ -453,7 +482,7 @@ static void killed(job_rank *me)
 /* The thread naps then, as long as the device has something to do, and sees who dies at the end of each. */
 static void killed_while_nobody_waits(job_rank *me)
 {
-    enum { BEGAN = 0, DEAD = 2, SEEN_MS = 500 * JOB_SLOWER };
+    enum { BEGAN = 0, DEAD = 2, SEEN_MS = 750 * JOB_SLOWER };
     operands o = take_operands(me);
     weft_request *req = NULL;
     warm_up(me, me->world, o);
@@ -572,6 +601,8 @@ int main(int argc, char **argv)
         JOB_TEST("ordered differently", .ranks = 3, .processes = true, .body = ordered_differently),
         JOB_TEST("a circle, agreed", .ranks = 3, .processes = true, .body = a_circle_agreed),
         JOB_TEST("a circle", .ranks = 3, .processes = true, .body = a_circle),
+        JOB_TEST("a circle of first uses", .ranks = 3, .processes = true, .bare = true,
+                 .body = a_circle_of_first_uses),
         JOB_TEST("of a split", .ranks = 3, .body = of_a_split),
         JOB_TEST("one group", .ranks = 3, .processes = true, .bare = true, .body = one_group),
         JOB_TEST("one disagrees", .ranks = 3, .processes = true, .bare = true, .body = one_disagrees),

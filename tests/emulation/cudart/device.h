@@ -8,8 +8,8 @@
 enum { EMU__DEVICES_MAX = 16 };
 
 typedef struct emu__device {
-    uint64_t tickets, serving; /* of exclusive kernels, in the order of their launches */
-    bool taken;                /* by an unordered one */
+    uint64_t tickets, serving; /* of exclusive kernels, which begin in the order of their launches */
+    int running;               /* such, and unordered ones */
     pthread_cond_t served;
     unsigned peers; /* whose memory was made accessible to it, a bit each */
     unsigned flags;

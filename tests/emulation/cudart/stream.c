@@ -180,18 +180,25 @@ cudaError_t emu__stream_find(cudaStream_t handle, emu__stream **found)
 
 static pthread_once_t room_once = PTHREAD_ONCE_INIT;
 static uint64_t room; /* pieces of work that a stream's queue takes */
+static int at_once;   /* kernels of communicators that a device runs */
+
+static long setting(const char *name, long otherwise)
+{
+    const char *asked = getenv(name);
+    char *end = "";
+    long value = asked && *asked ? strtol(asked, &end, 10) : otherwise;
+
+    if (*end || value < 1 || value > INT32_MAX) {
+        fprintf(stderr, "emulation: %s: \"%s\": expected 1 to %d\n", name, asked, INT32_MAX);
+        _exit(EMU_MISUSE_STATUS);
+    }
+    return value;
+}
 
 static void read_room(void)
 {
-    const char *asked = getenv("CUDA_EMULATION_QUEUE");
-    char *end = "";
-    long value = asked && *asked ? strtol(asked, &end, 10) : QUEUE_MOST;
-
-    if (*end || value < 1 || value > INT32_MAX) {
-        fprintf(stderr, "emulation: CUDA_EMULATION_QUEUE: \"%s\": expected 1 to %d\n", asked, INT32_MAX);
-        _exit(EMU_MISUSE_STATUS);
-    }
-    room = (uint64_t)value;
+    room = (uint64_t)setting("CUDA_EMULATION_QUEUE", QUEUE_MOST);
+    at_once = (int)setting("CUDA_EMULATION_KERNELS", 1);
 }
 
 /* It may be destroyed meanwhile, and its slot be another one's. */
@@ -244,21 +251,27 @@ static void run_unlocked(const emu__item *item)
     emu__lock();
 }
 
+static void run_beside(const emu__item *item, emu__device *device)
+{
+    device->running++;
+    run_unlocked(item);
+    device->running--;
+    pthread_cond_broadcast(&device->served);
+}
+
 static void run_unordered(const emu__item *item, emu__device *device)
 {
-    while (device->taken) pthread_cond_wait(&device->served, &emu__mutex);
-    device->taken = true;
-    run_unlocked(item);
-    device->taken = false;
-    pthread_cond_broadcast(&device->served);
+    while (device->running >= at_once) pthread_cond_wait(&device->served, &emu__mutex);
+    run_beside(item, device);
 }
 
 static void run_exclusive(const emu__item *item, emu__device *device)
 {
-    while (device->serving != item->ticket) pthread_cond_wait(&device->served, &emu__mutex);
-    run_unlocked(item);
+    while (device->serving != item->ticket || device->running >= at_once)
+        pthread_cond_wait(&device->served, &emu__mutex);
     device->serving++;
     pthread_cond_broadcast(&device->served);
+    run_beside(item, device);
 }
 
 static void carry_out(emu__stream *stream, const emu__item *item)

@@ -19,7 +19,7 @@ typedef enum emu__stream_state {
 typedef enum emu__item_kind {
     EMU__ITEM_RUN,       /* a function */
     EMU__ITEM_EXCLUSIVE, /* a function, when its ticket is served on the device */
-    EMU__ITEM_UNORDERED, /* a function, when no other one such runs on the device */
+    EMU__ITEM_UNORDERED, /* a function, when the device has room for one more such */
     EMU__ITEM_WAIT,      /* until a point is reached */
     EMU__ITEM_MARK       /* nothing; the time goes into its event, if it has one */
 } emu__item_kind;
