@@ -69,6 +69,8 @@
       "1: communicators split off another share its memory, and are stopped together with it.")             \
     X(NCCL_CLOSE_MS, "WEFT_NCCL_CLOSE_MS", NUMBER, "1000", 1, 600000,                                       \
       "Milliseconds that leaving waits for the next communicator to end, before it aborts the rest.")       \
+    X(NCCL_WATCH_GRAPHS, "WEFT_NCCL_WATCH_GRAPHS", NUMBER, "1", 0, 1,                                       \
+      "0: graphs tell nothing of their replays, and weft_graph_replays counts none.")                       \
     X(DEVICE_ORDER, "WEFT_DEVICE_ORDER", TEXT, "agreed", 0, 0,                                              \
       "agreed: ranks agree in which order they issue to their devices; program (or submission): each as "   \
       "it submits, in the call, which must be the same order on ranks that share groups.")                  \

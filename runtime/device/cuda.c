@@ -165,9 +165,11 @@ weft_status weft_graph_replays(weft_group *group, uint64_t *begun)
     if ((status = weft__usable(group->ctx)) != WEFT_OK) return status;
     if (!group->ctx->modules[WEFT_MEMORY_CUDA].backend ||
         !group->ctx->modules[WEFT_MEMORY_CUDA].backend->replays)
-        return weft__fail(WEFT_ERR_UNSUPPORTED,
-                          "graph_replays: no backend of this context records graphs (backends: %s)",
-                          group->ctx->backend_names);
+        return weft__fail(
+            WEFT_ERR_UNSUPPORTED,
+            "graph_replays: no backend of this context counts replays of graphs (backends: %s), as "
+            "with WEFT_NCCL_WATCH_GRAPHS=0",
+            group->ctx->backend_names);
     weft__engine_take(group->ctx);
     *begun = weft__replays_begun(group);
     weft__engine_drop(group->ctx);

@@ -35,7 +35,8 @@ typedef struct weft__device_comm {
     weft_status status; /* DOOMED: why */
     char *why;
     uint32_t *captured; /* device_captured.c; NULL: graphs record no messages */
-    bool replayed;      /* graphs record what is on it, and replays are watched: device_replays.c */
+    bool replayed;      /* graphs record what is on it, and replays are watched: device_replays.c, */
+    int64_t look_ns;    /* next then */
 } weft__device_comm;
 
 /* The communicator of the group, or of this rank and another (in the world) in it; begun if there is none

@@ -47,6 +47,12 @@ static void say(const weft__device_comm *dev_comm, const weft_backend_replays *r
         r->done, (unsigned long long)r->begun);
 }
 
+/* The watchdog comes for other things too, and each look is at every graph.  The timeout may have become shorter. */
+static bool is_too_early(const weft__device_comm *dev_comm, int64_t now_ns)
+{
+    return now_ns < dev_comm->look_ns && dev_comm->look_ns <= next_look(now_ns, timeout_of(dev_comm));
+}
+
 /* Each that stands for so long is said once, one a look. */
 static int64_t look(weft__device_comm *dev_comm, int64_t now_ns)
 {
@@ -66,10 +72,9 @@ int64_t weft__replays_due(weft_context *ctx, int64_t now_ns)
     WEFT__LIST_EACH(COMMS(ctx), at)
     {
         weft__device_comm *dev_comm = WEFT__LIST_ENTRY(at, weft__device_comm, link);
-        int64_t then;
         if (!dev_comm->replayed || !dev_comm->group || dev_comm->state != WEFT__DEVICE_COMM_READY) continue;
-        then = look(dev_comm, now_ns);
-        if (then < next) next = then;
+        if (!is_too_early(dev_comm, now_ns)) dev_comm->look_ns = look(dev_comm, now_ns);
+        if (dev_comm->look_ns < next) next = dev_comm->look_ns;
     }
     return next;
 }

@@ -43,6 +43,7 @@
       (cudaGraph_t graph, cudaUserObject_t object, unsigned count, unsigned flags),                          \
       (graph, object, count, flags))                                                                         \
     X(cudaHostAlloc, (void **pHost, size_t size, unsigned flags), (pHost, size, flags))                      \
+    X(cudaHostRegister, (void *ptr, size_t size, unsigned flags), (ptr, size, flags))                        \
     X(cudaMalloc, (void **devPtr, size_t size), (devPtr, size))                                              \
     X(cudaMemcpy2DAsync,                                                                                     \
       (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,                \

@@ -75,7 +75,7 @@ static weft__hold *hold_make(weft__comm *comm, unsigned long long capture, cudaS
     weft__hold *hold = malloc(sizeof *hold);
     if (!hold) return NULL;
     *hold = (weft__hold){.comm = comm, .capture = capture};
-    weft__replays_init(&hold->replays, stream);
+    if (comm->nccl->watches) weft__replays_init(&hold->replays, stream);
     weft__comm_ref(comm);
     pthread_mutex_lock(&comm->lock);
     weft__list_append(&comm->holds, &hold->link);
@@ -165,7 +165,7 @@ cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream, weft__hold *
         return error;
     }
     *held = hold;
-    return begin_watching(hold, stream, graph);
+    return comm->nccl->watches ? begin_watching(hold, stream, graph) : cudaSuccess;
 }
 
 cudaError_t weft__graph_recorded(weft__hold *hold, cudaStream_t stream)

@@ -53,6 +53,12 @@ static bool is_on(const char *variable)
     return text && !strcmp(text, "1");
 }
 
+static bool is_off(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text && !strcmp(text, "0");
+}
+
 /* The runtime has refused what is no number. */
 static int64_t milliseconds(const char *variable, int64_t otherwise)
 {
@@ -94,6 +100,8 @@ static void use_environment(weft__nccl *nccl)
     pthread_mutex_lock(&environment);
     nccl->blocking = is_on("WEFT_NCCL_BLOCKING");
     nccl->share = is_on("WEFT_NCCL_SHARE");
+    nccl->watches = !is_off("WEFT_NCCL_WATCH_GRAPHS");
+    if (!nccl->watches) nccl->seam.replays = NULL;
     nccl->close_ns = milliseconds("WEFT_NCCL_CLOSE_MS", CLOSE_MS);
     order_launches(nccl);
     pthread_mutex_unlock(&environment);

@@ -32,6 +32,7 @@ typedef struct weft__nccl {
     bool probe;    /* only asked what it runs on: the table has nothing to call */
     bool blocking; /* WEFT_NCCL_BLOCKING: its calls block; tells faults of NCCL's other mode */
     bool share;    /* WEFT_NCCL_SHARE: what is split shares its parent's resources, and its end */
+    bool watches;  /* WEFT_NCCL_WATCH_GRAPHS: graphs tell of their replays */
     /* WEFT_NCCL_CLOSE_MS: when none has ended for so long, closing stops what is left; for twice as long then,
      * and it leaves that behind. */
     int64_t close_ns;

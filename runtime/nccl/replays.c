@@ -8,8 +8,9 @@
  * Who looks clears the second byte first and reads the first one then.  As long as the second one stays clear nothing has been
  * written since: so the replay that was under way then is still where it was, and is no other one that looks like it.
  *
- * The places are the process's and are never freed, for graphs outlive contexts.  Fails: where none is free, or a fill is
- * refused, replays are counted only; where the function is refused, they are not counted. */
+ * The places are the process's, for graphs outlive contexts, and CUDA pins them anew for each communicator: a reset of a device
+ * takes what it has pinned, but not the memory.  Fails: where none is free, or a fill is refused, replays are counted only; where
+ * the function is refused, they are not counted. */
 #include "replays.h"
 
 #include "cudart.h"
@@ -19,32 +20,42 @@
 #include <string.h>
 
 #define PLACES      2048 /* a page's */
+#define PAGE_BYTES  4096
 #define PLACE_BYTES 2
 #define FARTHEST    UINT8_MAX /* what comes later is not told apart */
 
 static struct {
+    _Alignas(PAGE_BYTES) unsigned char bytes[PLACES * PLACE_BYTES];
+    atomic_bool pinned;
     pthread_mutex_t lock;
-    unsigned char *bytes; /* NULL: none were made yet */
-    unsigned next;        /* where the search goes on */
+    unsigned next; /* where the search goes on */
     bool taken[PLACES];
 } places = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Do devices reach what is pinned by the host's own pointers? */
+static bool pointers_are_one(void)
+{
+    int device = 0, same = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&same, cudaDevAttrCanUseHostPointerForRegisteredMem, device);
+    return error == cudaSuccess && same;
+}
+
 void weft__replays_equip(void)
 {
-    void *bytes = NULL;
-    pthread_mutex_lock(&places.lock);
-    if (!places.bytes && cudaHostAlloc(&bytes, PLACES * PLACE_BYTES, cudaHostAllocPortable) == cudaSuccess)
-        places.bytes = bytes;
-    else if (!places.bytes)
-        cudaGetLastError();
-    pthread_mutex_unlock(&places.lock);
+    cudaError_t error = cudaErrorNotSupported;
+    if (pointers_are_one())
+        error = cudaHostRegister(places.bytes, sizeof places.bytes, cudaHostRegisterPortable);
+    if (error != cudaSuccess) cudaGetLastError();
+    atomic_store(&places.pinned, error == cudaSuccess || error == cudaErrorHostMemoryAlreadyRegistered);
 }
 
 static _Atomic uint8_t *place_take(void)
 {
     unsigned char *place = NULL;
     pthread_mutex_lock(&places.lock);
-    for (unsigned i = 0; places.bytes && i < PLACES && !place; i++) {
+    for (unsigned i = 0; atomic_load(&places.pinned) && i < PLACES && !place; i++) {
         unsigned at = places.next++ % PLACES;
         if (places.taken[at]) continue;
         places.taken[at] = true;

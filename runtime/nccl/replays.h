@@ -17,7 +17,7 @@ typedef struct weft__replays {
     bool named;       /* which the runtime knows */
 } weft__replays;
 
-/* A thread of the module, once callers are to issue: makes room for places. */
+/* A thread of the module, when callers are to issue on a communicator: pins the places. */
 void weft__replays_equip(void);
 /* Before anybody knows of it.  stream: on which the first call is captured. */
 void weft__replays_init(weft__replays *replays, cudaStream_t stream);

@@ -305,7 +305,51 @@ static void not_watched(job_rank *me)
 
 static void nowhere_to_watch(job_rank *me)
 {
-    without(me, "cudaHostAlloc@*=error:2", true, "only counted", FEW + 1, false);
+    without(me, "cudaHostRegister@*=error:2", true, "only counted", FEW + 1, false);
+}
+
+/* ---- what else may be ---- */
+
+/* Nothing tells of replays, and nothing is in a graph for it. */
+static void switched_off(job_rank *me)
+{
+    uint64_t count = 99, functions = 0, fills = 0;
+    chain c;
+    job_setenv(me, "WEFT_NCCL_WATCH_GRAPHS", "0");
+    job_join(me);
+    c = take_chain(me);
+    warm_up(me, me->world, &c);
+    if (device_is_emulated()) fills = device()->emu_calls("cudaMemsetAsync");
+    make_graph(me, me->world, &c);
+    if (device_is_emulated()) {
+        functions = device()->emu_calls("cudaGraphAddHostNode");
+        fills = device()->emu_calls("cudaMemsetAsync") - fills;
+    }
+    CHECK_INT(functions, 0);
+    CHECK_INT(fills, 0);
+    for (int time = 0; time < FEW; time++) replay(me, &c, time);
+    CHECK_STATUS(WEFT_ERR_UNSUPPORTED, weft_graph_replays(me->world, &count));
+    CHECK_TEXT(weft_last_error(), "WEFT_NCCL_WATCH_GRAPHS=0");
+    drop_graph(&c);
+    give_chain(&c);
+    job_meet(me);
+}
+
+/* What was pinned for one job is gone by the next. */
+static void reset_between_jobs(job_rank *me)
+{
+    for (int job = 0; job < 2; job++) {
+        job_join(me);
+        chain c = take_chain(me);
+        warm_up(me, me->world, &c);
+        make_graph(me, me->world, &c);
+        for (int time = 0; time < FEW; time++) replay(me, &c, time);
+        CHECK_INT(begun(me->world), FEW);
+        drop_graph(&c);
+        give_chain(&c);
+        job_leave(me);
+        device_reset();
+    }
 }
 
 int main(int argc, char **argv)
@@ -320,6 +364,9 @@ int main(int argc, char **argv)
         JOB_TEST("not counted", .ranks = 2, .processes = true, .bare = true, .body = not_counted),
         JOB_TEST("not watched", .ranks = 2, .processes = true, .bare = true, .body = not_watched),
         JOB_TEST("nowhere to watch", .ranks = 2, .processes = true, .bare = true, .body = nowhere_to_watch),
+        JOB_TEST("switched off", .ranks = 2, .processes = true, .bare = true, .body = switched_off),
+        JOB_TEST("reset between jobs", .ranks = 2, .processes = true, .bare = true,
+                 .body = reset_between_jobs),
     };
     return JOB_MAIN(tests, argc, argv);
 }

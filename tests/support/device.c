@@ -205,6 +205,19 @@ void *device_stream(int which)
     return streams[which];
 }
 
+void device_reset(void)
+{
+    DEVICE_OK(device()->cudaDeviceReset());
+    for (int i = 0; i < DEVICE_STREAMS; i++) streams[i] = NULL;
+    pthread_mutex_lock(&lock);
+    for (block *b = blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    blocks = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
 void device_sync(void *stream)
 {
     if (device_has_streams()) {

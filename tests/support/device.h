@@ -33,6 +33,7 @@
     X(int, cudaGraphDestroy, (void *graph))                                                     \
     X(int, cudaLaunchHostFunc, (void *stream, void (*call)(void *), void *arg))                 \
     X(int, cudaPeekAtLastError, (void))                                                         \
+    X(int, cudaDeviceReset, (void))                                                             \
     X(const char *, cudaGetErrorString, (int error))
 
 /* Only the emulation has these (emulation.h); NULL on a real device. */
@@ -83,6 +84,8 @@ void device_give(void *memory);                    /* nothing uses it any more *
 
 void *device_stream(int which); /* this thread's streams 0 and 1, nonblocking */
 enum { DEVICE_STREAMS = 2 };
+void device_reset(
+    void); /* the current one, of a rank that is alone in its process; nothing of what it had there is used */
 void device_sync(void *stream); /* what was queued is done */
 /* Memory of the toy, also beside devices; undefined contents, never given back. */
 void *device_toy(size_t bytes);
