@@ -31,6 +31,12 @@ static inline bool weft__set_is_within(const unsigned char *set, const unsigned 
     return true;
 }
 
+/* Those of the other one too. */
+static inline void weft__set_unite(unsigned char *set, const unsigned char *other, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) set[i] |= other[i];
+}
+
 /* The first one from `rank` on, below `ranks`; -1: none. */
 static inline int weft__set_next(const unsigned char *set, int rank, int ranks)
 {

@@ -20,6 +20,7 @@ typedef struct attempt {
     unsigned char *members; /* NULL: not known yet */
     int present;            /* who have joined while it could succeed */
     int told;               /* who know that it failed */
+    bool by_others;         /* some were named by others, and may be once more when it is over */
     weft__group_params params;
     weft_status failed;
     int culprit;
@@ -60,15 +61,22 @@ static attempt *new_attempt(weft_context *ctx, const weft__create_key *key, int 
     return a;
 }
 
-static attempt *open_attempt(weft_context *ctx, const weft__create_message *m)
+static attempt *open_attempt(weft_context *ctx, const weft__create_key *key, const weft__group_params *params)
 {
-    attempt *a = new_attempt(ctx, &m->key, NOBODY);
+    attempt *a = new_attempt(ctx, key, NOBODY);
     if (!a) return NULL;
-    a->params = m->params;
+    a->params = *params;
     a->joined = weft__reserve_zeroed(weft__set_bytes(ctx->world_size));
     if (a->joined) return a;
     attempt_free(a);
     return NULL;
+}
+
+/* It is over, and all know. */
+static void end_attempt(weft_context *ctx, attempt *a)
+{
+    if (a->by_others) weft__gathering_over(ctx, &a->key);
+    attempt_free(a);
 }
 
 static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int culprit, const char *text)
@@ -85,7 +93,7 @@ static void fail_attempt(weft_context *ctx, attempt *a, weft_status status, int 
     weft__reserve_give(m);
     /* Only now: who joins in the middle of that, as telling one finds others gone, must not be the last one to be told. */
     a->told += a->present;
-    if (a->told == (int)key.size) attempt_free(a);
+    if (a->told == (int)key.size) end_attempt(ctx, a);
 }
 
 static void complete_attempt(weft_context *ctx, attempt *a)
@@ -100,6 +108,7 @@ static void complete_attempt(weft_context *ctx, attempt *a)
     weft__list_remove(&a->link); /* telling a member may find it gone: that must not end this attempt again */
     m->id = weft__group_ids(ctx, 1);
     m->params = a->params;
+    if (a->by_others) weft__gathering_over(ctx, &a->key);
     weft__spread(ctx, WEFT__MESSAGE_CREATE_READY, m, sizeof *m, a->members);
     weft__reserve_give(m);
     attempt_free(a);
@@ -178,13 +187,36 @@ static void join_failed(weft_context *ctx, attempt *a, int peer)
     const bool again = weft__set_has(a->joined, peer); /* it was unreachable when all were told */
     weft__set_add(a->joined, peer);
     tell_failed(ctx, a, peer);
-    if (!again && ++a->told == (int)a->key.size) attempt_free(a);
+    if (!again && ++a->told == (int)a->key.size) end_attempt(ctx, a);
+}
+
+/* Somebody has come; is_first: nobody had before. */
+static void go_on(weft_context *ctx, attempt *a, int peer, bool is_first)
+{
+    if (!a->members && is_first)
+        ask_for_members(ctx, a, peer);
+    else if (a->members && a->present == (int)a->key.size)
+        complete_attempt(ctx, a);
+}
+
+/* False: it is refused, as all have come without it. */
+static bool come_to(weft_context *ctx, attempt *a, int peer)
+{
+    if (weft__set_has(a->joined, peer)) return true;
+    if (a->present == (int)a->key.size) {
+        weft__peer_refused(ctx, peer, "it joins a group of which all have come");
+        return false;
+    }
+    weft__set_add(a->joined, peer);
+    a->present++;
+    return true;
 }
 
 void weft__attempt_join(weft_context *ctx, int peer, const weft__create_message *m)
 {
     attempt *a = find_attempt(ctx, &m->key);
-    if (!a) a = open_attempt(ctx, m);
+    if (!a && weft__gathering_is_over(ctx, &m->key)) return;
+    if (!a) a = open_attempt(ctx, &m->key, &m->params);
     if (!a) {
         weft__create_send_failure(ctx, peer, WEFT__MESSAGE_CREATE_FAILED, &m->key, WEFT_ERR_MEMORY, -1,
                                   "no memory at the lowest member");
@@ -198,22 +230,88 @@ void weft__attempt_join(weft_context *ctx, int peer, const weft__create_message 
         join_failed(ctx, a, peer);
         return;
     }
-    if (weft__set_has(a->joined, peer) || a->present == (int)a->key.size) {
-        weft__peer_refused(ctx, peer, "it joins a group twice, or one of which all have come");
+    if (m->status == WEFT_OK && weft__set_has(a->joined, peer)) {
+        weft__peer_refused(ctx, peer, "it joins a group twice");
         return;
     }
-    weft__set_add(a->joined, peer);
-    a->present++;
+    if (!come_to(ctx, a, peer)) return;
     if (m->status != WEFT_OK) {
         fail_attempt(ctx, a, (weft_status)m->status, m->culprit, (const char *)m->rest);
         return;
     }
     weft__group_params_merge(&a->params, &m->params);
     if (m->length && !learn_members(ctx, a, m)) return;
-    if (!a->members && a->present == 1)
-        ask_for_members(ctx, a, peer);
-    else if (a->members && a->present == (int)a->key.size)
-        complete_attempt(ctx, a);
+    go_on(ctx, a, peer, a->present == 1);
+}
+
+/* ---- who has come by the word of others ---- */
+
+/* That it has failed, and all in the set hear of. */
+static void joins_failed(weft_context *ctx, attempt *a, const unsigned char *set, int count)
+{
+    weft__create_message *m = weft__create_failure(&a->key, a->failed, a->culprit, a->text);
+    if (m) weft__spread(ctx, WEFT__MESSAGE_CREATE_FAILED, m, sizeof *m + m->length, set);
+    weft__reserve_give(m);
+    a->told += count; /* only now, as in fail_attempt */
+    if (a->told == (int)a->key.size) end_attempt(ctx, a);
+}
+
+/* Who has ended before it was named ends the attempt: false. */
+static bool named_live(weft_context *ctx, attempt *a, const unsigned char *set)
+{
+    char text[WEFT__GROUP_CREATE_TEXT];
+    for (int rank = weft__set_next(set, 0, ctx->world_size); rank >= 0;
+         rank = weft__set_next(set, rank + 1, ctx->world_size)) {
+        if (rank == ctx->rank || atomic_load(&ctx->peers[rank].gone) == WEFT__LIVES) continue;
+        weft__peer_fate(ctx, rank, text, sizeof text);
+        fail_attempt(ctx, a, WEFT_ERR_PEER, rank, text);
+        return false;
+    }
+    return true;
+}
+
+/* Some that were not known to have come. */
+static void add_named(weft_context *ctx, attempt *a, int peer, const unsigned char *set,
+                      const weft__group_params *params)
+{
+    const size_t bytes = weft__set_bytes(ctx->world_size);
+    const int count = weft__set_count(set, ctx->world_size);
+    const bool is_first = a->present == 0;
+    if ((a->members && !weft__set_is_within(set, a->members, bytes)) ||
+        (a->failed == WEFT_OK && a->present + count > (int)a->key.size)) {
+        weft__peer_refused(ctx, peer, "it names ranks that are no members of the group that they join");
+        return;
+    }
+    weft__set_unite(a->joined, set, bytes);
+    a->by_others = true;
+    if (a->failed != WEFT_OK) {
+        joins_failed(ctx, a, set, count);
+        return;
+    }
+    a->present += count;
+    weft__group_params_merge(&a->params, params);
+    if (named_live(ctx, a, set)) go_on(ctx, a, weft__set_next(set, 0, ctx->world_size), is_first);
+}
+
+void weft__attempt_joins(weft_context *ctx, int peer, const weft__gather_word *w)
+{
+    const size_t bytes = weft__set_bytes(ctx->world_size);
+    attempt *a = find_attempt(ctx, &w->key);
+    unsigned char *fresh;
+    if (!a && weft__gathering_is_over(ctx, &w->key)) return;
+    fresh = weft__reserve_get(bytes);
+    if (!a && fresh) a = open_attempt(ctx, &w->key, &w->params);
+    if (a && fresh) {
+        for (size_t i = 0; i < bytes; i++) fresh[i] = (unsigned char)(w->set[i] & ~a->joined[i]);
+        if (!weft__set_is_empty(fresh, bytes)) add_named(ctx, a, peer, fresh, &w->params);
+    }
+    weft__reserve_give(fresh); /* without memory for it they name themselves later */
+}
+
+const unsigned char *weft__attempt_joined(weft_context *ctx, const weft__create_key *key)
+{
+    const attempt *a = find_attempt(ctx, key);
+    return a && a->failed == WEFT_OK ? a->joined : NULL;
 }
 
 /* ---- what ends it ---- */

@@ -1,7 +1,7 @@
 /* group_create.c - new_group: members only, over the parent's connections.
  *
- * Every member tells the lowest one ("lead") that it joins, which tells all what becomes of it (create_attempt.h), many of them
- * by way of others (spreading.h).  Attempts
+ * Every member tells the lowest one ("lead") that it joins, which tells all what becomes of it (create_attempt.h): many of them
+ * by way of others (gathering.h, spreading.h).  Attempts
  * pair by (parent, ranks, label) and by how often each member has asked for those; members and label go as a hash.
  *
  * Failing: a member whose time is up tells the lead, who ends the attempt for all that have joined, and late ones learn of it
@@ -64,6 +64,17 @@ static void create_group_gone(weft_group *group)
         group->occurrences = o->next;
         weft__reserve_give(o);
     }
+}
+
+bool weft__create_is_done(weft_context *ctx, const weft__create_key *key)
+{
+    weft_group *parent = weft__group_find(ctx, key->parent);
+    const struct weft__occurrence *o = parent ? parent->occurrences : NULL;
+    bool done;
+    while (o && (o->hash[0] != key->hash[0] || o->hash[1] != key->hash[1])) o = o->next;
+    done = o && o->count >= key->occurrence;
+    if (parent) weft__group_unref(parent);
+    return done;
 }
 
 static joining *joining_of(const weft_request *req)
@@ -135,6 +146,13 @@ static void create_take_message(weft_context *ctx, int peer, int type, const voi
     weft__reserve_give(m);
 }
 
+static bool others_name(const weft_request *req)
+{
+    const weft_group *group = req->u.creation->group;
+    return req->u.creation->lead != req->ctx->rank &&
+           weft__spread_goes_by_others(req->ctx, group->world, group->size);
+}
+
 /* The lead says to itself also who the members are. */
 static void send_join(weft_request *req)
 {
@@ -142,17 +160,37 @@ static void send_join(weft_request *req)
     const int lead = req->u.creation->lead;
     weft__create_message *m = new_message(req, lead == ctx->rank);
     weft_status status = WEFT_ERR_MEMORY;
+    if (m && others_name(req) && weft__gathering_join(req, &m->key, &m->params)) {
+        weft__reserve_give(m);
+        return;
+    }
     if (m) status = weft__create_send(ctx, lead, WEFT__MESSAGE_CREATE_JOIN, m);
     weft__reserve_give(m);
     if (status != WEFT_OK && weft__request_state(req) < WEFT__DRAINING)
         weft__group_create_fail(req, status, -1, weft_last_error());
 }
 
+/* Behind the word that it has come, which finds out whether the lead is there still. */
+static void tell_expired(weft_request *req, weft_status status, int culprit, const char *why)
+{
+    weft_context *ctx = req->ctx;
+    const weft__create_key key = joining_of(req)->key;
+    const int lead = req->u.creation->lead;
+    weft__create_message *m = weft__create_failure(&key, status, culprit, why);
+    if (!m) return;
+    weft__gathering_name(ctx, &key);
+    weft__create_send(ctx, lead, WEFT__MESSAGE_CREATE_EXPIRED, m);
+    weft__reserve_give(m);
+}
+
 static void give_up(weft_request *req)
 {
-    joining *j = joining_of(req);
-    weft__create_send_failure(req->ctx, j->creation.lead, WEFT__MESSAGE_CREATE_EXPIRED, &j->key,
-                              j->creation.gave_up, -1, j->creation.text);
+    tell_expired(req, req->u.creation->gave_up, -1, req->u.creation->text);
+}
+
+static void ended(weft_request *req)
+{
+    weft__gathering_end(req->ctx, &joining_of(req)->key);
 }
 
 /* ---- ranks that are unreachable from here ---- */
@@ -169,8 +207,7 @@ static void fail_unreachable_lead(weft_request *req, const char *why)
 static void tell_unreachable(weft_request *req, int rank, const char *why)
 {
     joining_of(req)->told = true;
-    weft__create_send_failure(req->ctx, req->u.creation->lead, WEFT__MESSAGE_CREATE_EXPIRED,
-                              &joining_of(req)->key, WEFT_ERR_PEER, rank, why);
+    tell_expired(req, WEFT_ERR_PEER, rank, why);
 }
 
 static weft__create_key make_key(const weft_request *req, const weft_group *group)
@@ -380,5 +417,6 @@ weft_status weft__new_group(weft_group *parent, const int *ranks, int n, const w
     }
     j->creation.start = create_start;
     j->creation.give_up = give_up;
+    j->creation.ended = ended;
     return weft__group_create_submit(parent, WEFT__OP_NEW_GROUP, &j->creation, made, call, group, req);
 }

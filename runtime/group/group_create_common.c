@@ -17,6 +17,7 @@
 static void fail_group(weft_request *req, const char *why)
 {
     weft__group_fail(req->u.creation->group, req->status, why);
+    if (req->u.creation->ended) req->u.creation->ended(req);
 }
 
 static void free_creation(weft_request *req)
@@ -68,6 +69,7 @@ void weft__group_create_members(weft_group *group, int n)
 void weft__group_create_ready(weft_request *req, uint64_t id, const weft__group_params *params)
 {
     weft_status status = weft__group_ready(req->u.creation->group, id, params);
+    if (status == WEFT_OK && req->u.creation->ended) req->u.creation->ended(req);
     weft__request_settle(req, status, status == WEFT_OK ? NULL : weft_last_error());
 }
 

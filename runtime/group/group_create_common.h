@@ -17,6 +17,7 @@ typedef struct weft__group_create {
     weft__continuation continuation;
     void (*start)(weft_request *req);
     void (*give_up)(weft_request *req); /* tell the lead: gave_up and text say why */
+    void (*ended)(weft_request *req);   /* it has settled; NULL: nothing */
     weft_group *group;                  /* to be; a reference */
     int lead;                           /* world rank */
     weft_status gave_up;                /* WEFT_OK: not yet */

@@ -283,11 +283,18 @@ void weft__spread_again(weft_context *ctx, int rank, const void *begins, size_t 
     }
 }
 
+static bool are_on_one_host(const weft_context *ctx, const int *ranks, int n)
+{
+    int i = 1;
+    while (i < n && ctx->peers[ranks[i]].host_lead == ctx->peers[ranks[0]].host_lead) i++;
+    return i >= n;
+}
+
 bool weft__spread_goes_by_others(const weft_context *ctx, const int *ranks, int n)
 {
     weft__seats *tree = NULL;
     bool many;
-    if (n <= ctx->told_at_once) return false;
+    if (n <= ctx->told_at_once || are_on_one_host(ctx, ranks, n)) return false;
     many = !weft__host_tree_of(ctx, ranks, n, &tree) || (tree && tree->hosts > ctx->told_at_once);
     weft__seats_free(tree);
     return many;

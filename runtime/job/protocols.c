@@ -4,6 +4,7 @@
 #include "device_bundle.h"
 #include "device_comm.h"
 #include "dump_asking.h"
+#include "gathering.h"
 #include "group_create_common.h"
 #include "heartbeat.h"
 #include "interleaving.h"
@@ -29,6 +30,7 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_CREATE] = &weft__group_create_protocol,
     [WEFT__PROTOCOL_SHRINK] = &weft__shrink_protocol,
     [WEFT__PROTOCOL_SPREADING] = &weft__spreading_protocol,
+    [WEFT__PROTOCOL_GATHERING] = &weft__gathering_protocol,
     [WEFT__PROTOCOL_STRAGGLER] = &weft__straggler_protocol,
     [WEFT__PROTOCOL_LEAVE_TOGETHER] = &weft__leave_together_protocol,
     [WEFT__PROTOCOL_STORE] = &weft__store_protocol,

@@ -100,7 +100,9 @@ static phase phase_of_message(int type)
     case WEFT__MESSAGE_CREATE_JOIN:
     case WEFT__MESSAGE_CREATE_READY:
     case WEFT__MESSAGE_SPREAD:
-    case WEFT__MESSAGE_SPREAD_TAKEN: return NEW_GROUP;
+    case WEFT__MESSAGE_SPREAD_TAKEN:
+    case WEFT__MESSAGE_GATHER_JOINS:
+    case WEFT__MESSAGE_GATHER_KNOWN: return NEW_GROUP;
     case WEFT__MESSAGE_SHRINK_JOIN:
     case WEFT__MESSAGE_SHRINK_READY: return SHRINK;
     case WEFT__MESSAGE_BROKEN: /* once more, before a goodbye */

@@ -7,8 +7,8 @@
  * tests/unit/test_relay.c.
  *
  * The bounds hold for every size alike: what a rank has to do does not grow, but that one tells all the others
- * of a group that shrinks or the end, and of a new group, a break or a death up to some hosts; and before goodbyes each rank has words for the 2 log2 P
- * that it has exchanged data with.  COUNTS_TABLE=1 shows what was counted. */
+ * of a group that shrinks, and up to some hosts of a new group, a break, a death or the end; and before goodbyes each rank has words for the 2 log2 P
+ * that it has exchanged data with, and those beside it in trees.  COUNTS_TABLE=1 shows what was counted. */
 #include "alarm.h"
 #include "chance.h"
 #include "engine.h"
@@ -268,12 +268,13 @@ static void check_late(int ranks)
     check(LATE, MESSAGES, 8, 2 * 2 * (below + 1));
 }
 
-/* Each says to the lead that it has come.  What becomes of it goes down the tree, where hosts are many, and is answered: of the root
- * to each below it, of others to those below and once above, and where there are some below once more when all of those have it. */
+/* Each says once that it has come: to the lead, or where hosts are many to who is above it in the tree, with all that are below.  Then
+ * what becomes of it goes down the tree, and is answered: of the root to each below it, of others to those below and once above, and
+ * where there are some below once more when all of those have it. */
 static void check_new_group(int ranks)
 {
     bool few = ranks <= WEFT__TOLD_AT_ONCE;
-    check(NEW_GROUP, FIRST_WORDS, few ? 1 : 2, few ? 1 : WEFT__FAN_OUT + 1);
+    check(NEW_GROUP, FIRST_WORDS, 1, 1);
     check(NEW_GROUP, MESSAGES, few ? 2 : 4, few ? ranks + 1 : WEFT__FAN_OUT + 3);
 }
 
@@ -295,6 +296,14 @@ static void check_death(int ranks)
     check(DEATH, MESSAGES, 4, few ? ranks : 2 * (1 + WEFT__FAN_OUT));
 }
 
+/* Whom one has talked to hears from it once that it is about to leave, and once of what it knows to be broken. */
+static void check_end(int ranks)
+{
+    const int log = log2_of(ranks);
+    check(FINALIZE, FIRST_WORDS, log, 2 * log);
+    check(FINALIZE, MESSAGES, 5 * log, ranks <= WEFT__TOLD_AT_ONCE ? 2 * ranks + log : 9 * log);
+}
+
 static void in_order(int ranks)
 {
     begin(ranks);
@@ -309,8 +318,7 @@ static void in_order(int ranks)
     check_late(ranks);
     check_break(TIME_UP, ranks, 2);
     check_break(BREAK, ranks, 1);
-    check(FINALIZE, FIRST_WORDS, log2_of(ranks), 2 * log2_of(ranks));
-    check(FINALIZE, MESSAGES, 5 * log2_of(ranks), 2 * ranks + log2_of(ranks));
+    check_end(ranks);
 }
 
 static void with_a_death(int ranks)
@@ -380,13 +388,22 @@ static void with_a_death_and_a_stop(int ranks)
     check(DEATH, MESSAGES, 6, 4 * (1 + WEFT__FAN_OUT));
 }
 
+/* The others have come by then; which of these asks is left to others. */
+static void ask_the_lead_last(void)
+{
+    for (int i = world.ranks - 1; i >= 0; i--) {
+        if (!i) world_settle_for(1 * WEFT__MS);
+        assert_int_equal(weft_new_group(worlds[i], everybody, world.ranks, NULL, &made[i], &reqs[i]),
+                         WEFT_OK);
+    }
+}
+
 /* Likewise where it is a new group that is told: by the first host below the root once that has joined. */
 static void with_a_group_and_a_stop(int ranks)
 {
     begin(ranks);
     now = NEW_GROUP;
-    for (int i = ranks - 1; i >= 0; i--)
-        assert_int_equal(weft_new_group(worlds[i], everybody, ranks, NULL, &made[i], &reqs[i]), WEFT_OK);
+    ask_the_lead_last();
     world_away(1, 10 * STOPPED_TOLD_MS * WEFT__MS);
     world_settle_for(STOPPED_TOLD_MS * WEFT__MS);
     for (int i = 0; i < ranks; i++)
@@ -399,6 +416,34 @@ static void with_a_group_and_a_stop(int ranks)
     check(NEW_GROUP, MESSAGES, 4, 2 * (1 + WEFT__FAN_OUT) + 1);
 }
 
+/* One comes late: the others hear that the lead knows of them, and do not tell it themselves. */
+static void with_a_late_one(int ranks, int late)
+{
+    begin(ranks);
+    now = NEW_GROUP;
+    for (int waits = 1; waits >= 0; waits--) {
+        for (int i = 0; i < ranks; i++)
+            if (waits != (i == late))
+                assert_int_equal(weft_new_group(worlds[i], everybody, ranks, NULL, &made[i], &reqs[i]),
+                                 WEFT_OK);
+        if (waits) world_settle_for(10 * STOPPED_TOLD_MS * WEFT__MS);
+    }
+    end(NEW_GROUP, WEFT_OK);
+    finish(NEW_GROUP, NEW_GROUP);
+    world_close();
+    check(NEW_GROUP, FIRST_WORDS, 1, 1);
+    check(NEW_GROUP, MESSAGES, 5, 4 * (WEFT__FAN_OUT + 1));
+}
+
+static void test_a_group_and_one_that_comes_late(void **state)
+{
+    (void)state;
+    for (int ranks = 64; ranks <= WIRES_RANKS_MAX; ranks *= 4) {
+        with_a_late_one(ranks, 1);
+        with_a_late_one(ranks, ranks - 1);
+    }
+}
+
 /* Two in a row, in a high tree, that go on later: those below the second hear of it from three, and those below them of one. */
 static void test_a_group_is_told_on_once(void **state)
 {
@@ -406,16 +451,14 @@ static void test_a_group_is_told_on_once(void **state)
     begin(64);
     for (int i = 0; i < world.ranks; i++) world_rank(i)->fan_out = 2;
     now = NEW_GROUP;
-    for (int i = world.ranks - 1; i >= 0; i--)
-        assert_int_equal(weft_new_group(worlds[i], everybody, world.ranks, NULL, &made[i], &reqs[i]),
-                         WEFT_OK);
+    ask_the_lead_last();
     world_away(1, 600 * WEFT__MS);
     world_away(3, 600 * WEFT__MS);
     world_settle_for(2000 * WEFT__MS);
     end(NEW_GROUP, WEFT_OK);
     finish(NEW_GROUP, NEW_GROUP);
     world_close();
-    assert_in_range(counts[NEW_GROUP][MESSAGES][0], 1, 8);
+    assert_in_range(counts[NEW_GROUP][MESSAGES][0], 1, 9);
     for (int i = 1; i < 64;
          i++) /* that it has come; to two below; PASSES and ALL_HAVE to each that told it */
         assert_in_range(counts[NEW_GROUP][MESSAGES][i], 1, i == 7 || i == 8 ? 9 : i <= 4 ? 7 : 5);
@@ -480,6 +523,7 @@ int main(void)
         cmocka_unit_test(test_a_host_that_one_does_not_reach),
         cmocka_unit_test(test_a_death_and_a_host_that_says_nothing),
         cmocka_unit_test(test_a_group_and_a_host_that_says_nothing),
+        cmocka_unit_test(test_a_group_and_one_that_comes_late),
         cmocka_unit_test(test_a_group_is_told_on_once),
         cmocka_unit_test(test_many_in_order),
         cmocka_unit_test(test_many_with_a_death),
