@@ -35,7 +35,8 @@ weft_status survival_go_on(job_rank *me, int64_t calm_ns, char *text, size_t byt
 
 /* When all have gone on or ended. */
 void survival_check_groups(job_rank *me);
-/* Parts that do not find each other again: the one of more than half goes on, or of half with rank 0. */
+/* Parts that do not find each other again: the one of more than half goes on, or of half with rank 0; where
+ * one is heard by others whom it does not hear, at most one. */
 void survival_check_parts(job_rank *me, const survival_parts *parts, const char *text);
 /* One of two halves goes on, whichever it is. */
 void survival_check_halves(job_rank *me, const survival_parts *parts, const char *text);
