@@ -1,5 +1,6 @@
 /* test_seats.c - members in the order of their hosts, and what that is for: the bytes that collectives send over
  * the link of a host.  Counted from the schedules of all members, so exact.  SEATS_TABLE=1 prints the table. */
+#include "link_layouts.h"
 #include "schedule.h"
 #include "seats.h"
 #include "select.h"
@@ -45,55 +46,31 @@ static void test_one_host(void **state)
 
 /* ---- bytes over links ---- */
 
-typedef struct layout {
-    const char *name;
-    int members[4]; /* of each host */
-    bool dealt;     /* ranks go to hosts in turn, while these have room; else the first go to the first */
-    bool halved;    /* the group is every second rank */
-} layout;
-
-/* By rank of the group.  Returns its size. */
-static int place_ranks(const layout *l, int host[RANKS])
-{
-    int left[4], all[RANKS], n = 0;
-    memcpy(left, l->members, sizeof left);
-    for (int r = 0, h = 0; r < RANKS; r++) {
-        while (!left[h]) h = (h + 1) % 4;
-        left[h]--;
-        all[r] = h;
-        if (l->dealt) h = (h + 1) % 4;
-    }
-    for (int r = 0; r < RANKS; r += 1 + l->halved) host[n++] = all[r];
-    return n;
-}
-
 typedef struct links {
-    int size, hosts, members[4];
-    size_t sent[4], heard[4]; /* by host: bytes */
+    link_group group;
+    size_t sent[LINK_HOSTS_MOST], heard[LINK_HOSTS_MOST]; /* by host: bytes */
     char algorithm[40];
 } links;
 
-static links count_links(const layout *l, weft__kind kind, size_t bytes, int root)
+static links count_links(const link_layout *l, weft__kind kind, size_t bytes, int root)
 {
     static float memory[2];
-    links k = {.size = 0};
-    int host[RANKS];
+    links k = {.group = link_group_of(l)};
+    const int size = k.group.size, *host = k.group.host;
     weft__group_params params = {.rounds = 0};
     weft__selection selection;
     weft__seats *seats;
     bool blocks = weft__kind_traits(kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS);
     weft__op op = {.kind = kind, .dtype = WEFT_FLOAT32, .in = memory, .out = memory + 1, .scale = 1};
-    k.size = place_ranks(l, host);
     op.root = root;
-    op.count = bytes / sizeof(float) / (blocks ? (size_t)k.size : 1);
-    assert_int_equal(weft__seats_make(&seats, host, 4, k.size), WEFT_OK);
-    k.hosts = seats ? seats->hosts : 1;
-    params.hosts = (uint32_t)k.hosts;
-    weft__selection_make(&selection, &params, k.size, false);
-    for (int r = 0; r < k.size; r++) {
-        weft__schedule *s = weft__schedule_make(&op, r, k.size, seats, weft__select(&op, k.size, &selection));
+    op.count = bytes / sizeof(float) / (blocks ? (size_t)size : 1);
+    assert_int_equal(weft__seats_make(&seats, host, LINK_HOSTS_MOST, size), WEFT_OK);
+    assert_int_equal(seats ? seats->hosts : 1, k.group.hosts);
+    params.hosts = (uint32_t)k.group.hosts;
+    weft__selection_make(&selection, &params, size, false);
+    for (int r = 0; r < size; r++) {
+        weft__schedule *s = weft__schedule_make(&op, r, size, seats, weft__select(&op, size, &selection));
         assert_non_null(s);
-        k.members[host[r]]++;
         for (int i = 0; i < s->n; i++) {
             const weft__step *step = &s->steps[i];
             if (step->kind != WEFT__STEP_SEND || host[step->peer] == host[r]) continue;
@@ -110,31 +87,18 @@ static links count_links(const layout *l, weft__kind kind, size_t bytes, int roo
 static double busiest(const links *k)
 {
     size_t most = 0;
-    for (int h = 0; h < 4; h++) {
+    for (int h = 0; h < LINK_HOSTS_MOST; h++) {
         if (k->sent[h] > most) most = k->sent[h];
         if (k->heard[h] > most) most = k->heard[h];
     }
     return (double)most;
 }
 
-/* The least that the busiest link has to carry one way, for a larger buffer of so many bytes. */
-static double least(const links *k, weft__kind kind, size_t bytes)
-{
-    double all = (double)bytes, most = 0, size = k->size;
-    for (int h = 0; h < 4 && kind != WEFT__OP_BROADCAST && kind != WEFT__OP_REDUCE; h++) {
-        double here = k->members[h], away = size - here, carries = all * away / size;
-        if (kind == WEFT__OP_ALL_TO_ALL) carries *= here;
-        if (kind == WEFT__OP_ALL_REDUCE) carries = all * 2 * (k->hosts - 1) / k->hosts;
-        if (here > 0 && carries > most) most = carries;
-    }
-    return most > 0 ? most : all;
-}
-
-static bool is_close(const layout *l, weft__kind kind, size_t bytes, int root, double factor)
+static bool is_close(const link_layout *l, weft__kind kind, size_t bytes, int root)
 {
     links k = count_links(l, kind, bytes, root);
-    double over = busiest(&k) / least(&k, kind, bytes);
-    bool close = k.hosts == 1 || over <= 1.1 * factor;
+    double over = busiest(&k) / link_least(&k.group, kind, bytes);
+    bool close = k.group.hosts == 1 || over <= 1.1 * link_allowance(kind);
     if (getenv("SEATS_TABLE") || !close)
         printf("%-30s %-14s %8zu KiB root %d  %-18s %10.1f KiB a link, %.2f of the least%s\n", l->name,
                weft__kind_name(kind), bytes / 1024, root, k.algorithm, busiest(&k) / 1024, over,
@@ -142,37 +106,18 @@ static bool is_close(const layout *l, weft__kind kind, size_t bytes, int root, d
     return close;
 }
 
-static const layout layouts[] = {
-    {"2 x 4, blocks", {4, 4}, false, false},
-    {"2 x 4, dealt", {4, 4}, true, false},
-    {"2 x 4, blocks, every second", {4, 4}, false, true},
-    {"2 x 4, dealt, every second", {4, 4}, true, true},
-    {"4 x 2, blocks", {2, 2, 2, 2}, false, false},
-    {"4 x 2, dealt", {2, 2, 2, 2}, true, false},
-    {"4 x 2, blocks, every second", {2, 2, 2, 2}, false, true},
-    {"4 x 2, dealt, every second", {2, 2, 2, 2}, true, true},
-    {"1 + 3 + 4, blocks", {1, 3, 4}, false, false},
-    {"1 + 3 + 4, dealt", {1, 3, 4}, true, false},
-    {"1 + 3 + 4, blocks, every second", {1, 3, 4}, false, true},
-    {"1 + 3 + 4, dealt, every second", {1, 3, 4}, true, true},
-};
-
-/* Twice the least is allowed where only collectives in two levels would reach it. */
 static void test_links(void **state)
 {
-    static const struct {
-        weft__kind kind;
-        double factor;
-    } kinds[] = {{WEFT__OP_ALL_REDUCE, 1}, {WEFT__OP_ALL_TO_ALL, 1},     {WEFT__OP_BROADCAST, 2},
-                 {WEFT__OP_ALL_GATHER, 2}, {WEFT__OP_REDUCE_SCATTER, 2}, {WEFT__OP_REDUCE, 2}};
+    static const weft__kind kinds[] = {WEFT__OP_ALL_REDUCE, WEFT__OP_ALL_TO_ALL,     WEFT__OP_BROADCAST,
+                                       WEFT__OP_ALL_GATHER, WEFT__OP_REDUCE_SCATTER, WEFT__OP_REDUCE};
     static const size_t sizes[] = {65536, 1048576, 16777216};
     int wrong = 0;
     (void)state;
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+    for (size_t i = 0; i < LINK_LAYOUTS; i++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
             for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
-                for (int root = 0; root < (weft__kind_traits(kinds[k].kind) & WEFT__ROOTED ? 4 : 1); root++)
-                    wrong += !is_close(&layouts[i], kinds[k].kind, sizes[n], root, kinds[k].factor);
+                for (int root = 0; root < (weft__kind_traits(kinds[k]) & WEFT__ROOTED ? 4 : 1); root++)
+                    wrong += !is_close(&link_layouts[i], kinds[k], sizes[n], root);
     if (wrong) fail_msg("%d collectives send too many bytes over a link", wrong);
 }
 
@@ -184,8 +129,8 @@ static void test_dealt_as_blocks(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t bytes = 65536; bytes <= 16777216; bytes *= 16) {
-            links blocks = count_links(&layouts[0], kinds[k], bytes, 0);
-            links dealt = count_links(&layouts[1], kinds[k], bytes, 0);
+            links blocks = count_links(&link_layouts[0], kinds[k], bytes, 0);
+            links dealt = count_links(&link_layouts[1], kinds[k], bytes, 0);
             assert_true(busiest(&blocks) == busiest(&dealt));
         }
 }
