@@ -6,8 +6,10 @@
 #include "error.h"
 #include "lock.h"
 #include "memory.h"
+#include "word.h"
 
 #include <cuda.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool write_attribute(CUpointer_attribute what, const emu__block *block, void *to)
@@ -48,7 +50,20 @@ static const struct {
     void (*function)(void);
 } functions[] = {
     {"cuPointerGetAttributes", (void (*)(void))cu_pointer_get_attributes},
+    {"cuStreamWaitValue32", (void (*)(void))emu__word_wait_32},
+    {"cuStreamWaitValue64", (void (*)(void))emu__word_wait_64},
+    {"cuStreamWriteValue32", (void (*)(void))emu__word_write_32},
+    {"cuStreamWriteValue64", (void (*)(void))emu__word_write_64},
 };
+
+/* By script a driver may be one that lacks it: "without_cuStreamWaitValue32@*=value:1". */
+static bool is_left_out(const char *name)
+{
+    char word[64];
+
+    snprintf(word, sizeof word, "without_%s", name);
+    return emu_event(word) > 0;
+}
 
 static cudaError_t find(const char *name, void **function, enum cudaDriverEntryPointQueryResult *how)
 {
@@ -57,7 +72,7 @@ static cudaError_t find(const char *name, void **function, enum cudaDriverEntryP
     if (!name || !function) return cudaErrorInvalidValue;
     *function = NULL;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (!strcmp(functions[i].name, name)) {
+        if (!strcmp(functions[i].name, name) && !is_left_out(name)) {
             memcpy(function, &functions[i].function, sizeof *function);
             found = cudaDriverEntryPointSuccess;
         }

@@ -256,7 +256,7 @@ static cudaError_t query(cudaEvent_t event)
     if (event->capture) return cudaErrorCapturedEvent;
     if (!event->recorded) return cudaSuccess;
     if (!emu__stream_reached(event->slot, event->sequence)) return cudaErrorNotReady;
-    emu__clock_join(&emu__host_clock, &event->clock);
+    emu__order_seen(&event->clock);
     return cudaSuccess;
 }
 
@@ -278,7 +278,7 @@ static cudaError_t synchronize(cudaEvent_t event)
     if (error != cudaErrorNotReady) return error;
     emu__clock seen = event->clock; /* it may be recorded again, or destroyed, meanwhile */
     emu__stream_await(event->slot, event->sequence);
-    emu__clock_join(&emu__host_clock, &seen);
+    emu__order_seen(&seen);
     return cudaSuccess;
 }
 

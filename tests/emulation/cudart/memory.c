@@ -9,6 +9,7 @@
 #include "error.h"
 #include "fault.h"
 #include "lock.h"
+#include "word.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -290,8 +291,9 @@ void emu__block_retire(emu__block *block, const char *by)
 
 void emu__block_release(emu__block *block)
 {
-    free(block->records.at);
-    block->records = (emu__records){0};
+    emu__order_forget(&block->records);
+    emu__written_free(block->written);
+    block->written = NULL;
     drop_bytes(block);
     if (block->kind == EMU__REGISTERED) { /* the program's own; it may do with it what it likes */
         leave(block);

@@ -22,6 +22,7 @@ typedef struct emu__block {
     int registered;       /* with communicators, and not deregistered */
     const char *registered_by;
     emu__records records;
+    struct emu__written *written; /* words in it that streams have written: word.h */
     struct emu__block *next_resting;
 } emu__block;
 

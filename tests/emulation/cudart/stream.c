@@ -6,6 +6,7 @@
 #include "event.h"
 #include "exit.h"
 #include "lock.h"
+#include "word.h"
 
 #include <signal.h>
 #include <stdint.h>
@@ -284,6 +285,8 @@ static void carry_out(emu__stream *stream, const emu__item *item)
     case EMU__ITEM_MARK:
         if (item->event) emu__event_stamp(item->event, item->version);
         break;
+    case EMU__ITEM_WRITE: emu__word_write(item->word); break;
+    case EMU__ITEM_AWAIT: emu__word_await(item->word); break;
     }
 }
 
@@ -434,7 +437,7 @@ cudaError_t emu__stream_settle(emu__stream *stream)
     if (error) return error;
     emu__clock seen = stream->clock; /* more may be queued while this waits */
     emu__stream_await(emu__slot_of(stream), stream->queued);
-    emu__clock_join(&emu__host_clock, &seen);
+    emu__order_seen(&seen);
     return cudaSuccess;
 }
 

@@ -21,7 +21,9 @@ typedef enum emu__item_kind {
     EMU__ITEM_EXCLUSIVE, /* a function, when its ticket is served on the device */
     EMU__ITEM_UNORDERED, /* a function, when the device has room for one more such */
     EMU__ITEM_WAIT,      /* until a point is reached */
-    EMU__ITEM_MARK       /* nothing; the time goes into its event, if it has one */
+    EMU__ITEM_MARK,      /* nothing; the time goes into its event, if it has one */
+    EMU__ITEM_WRITE,     /* a word */
+    EMU__ITEM_AWAIT      /* until a word has a value */
 } emu__item_kind;
 
 typedef struct emu__item {
@@ -35,6 +37,7 @@ typedef struct emu__item {
     uint64_t until;
     cudaEvent_t event; /* a mark's, as long as it is in this version */
     uint64_t version;
+    struct emu__word *word; /* word.h */
 } emu__item;
 
 typedef struct CUstream_st {

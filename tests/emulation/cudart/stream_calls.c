@@ -101,7 +101,7 @@ static cudaError_t query(cudaStream_t handle)
     if (!error) error = emu__stream_prepare(stream);
     if (error) return error;
     if (!emu__stream_reached(emu__slot_of(stream), stream->queued)) return cudaErrorNotReady;
-    emu__clock_join(&emu__host_clock, &stream->clock);
+    emu__order_seen(&stream->clock);
     return cudaSuccess;
 }
 
@@ -156,7 +156,7 @@ static void call_host(void *arg)
     host_call *call = arg;
 
     emu__lock();
-    emu__clock_join(&emu__host_clock, &call->before);
+    emu__order_seen(&call->before);
     emu__unlock();
     emu__error_in_host_function(true);
     if (call->function)
