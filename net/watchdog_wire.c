@@ -48,8 +48,7 @@ weft_status weft__watchdog_wire_open(const char *address, weft__keys *keys, int 
     wire->ipv6 = strchr(address, ':') != NULL;
     if ((status = weft__zmq_take(&wire->context))) goto free_wire;
     if ((status = weft__zap_admit_ranks(keys))) goto give_context;
-    wire->router =
-        weft__zmq_rank_socket(wire->context, ZMQ_ROUTER, -1, wire->ipv6, keys, WEFT__WATCHDOG_WORD_MAX);
+    wire->router = weft__zmq_rank_socket(wire->context, ZMQ_ROUTER, -1, wire->ipv6, keys);
     status = WEFT_ERR_SYSTEM; /* the sentence is set */
     if (!wire->router) goto dismiss;
     if (weft__strangers_open(&wire->strangers, wire->context, wire->router)) goto close_router;
@@ -120,8 +119,7 @@ static void *connect_peer(weft__watchdog_wire *wire, int peer)
         weft__fail(WEFT_ERR_PEER, "rank %d is gone, and its watchdog with it", peer);
         return NULL;
     }
-    dealer = weft__zmq_rank_socket(wire->context, ZMQ_DEALER, peer, strchr(endpoint, '['), wire->keys,
-                                   WEFT__WATCHDOG_WORD_MAX);
+    dealer = weft__zmq_rank_socket(wire->context, ZMQ_DEALER, peer, strchr(endpoint, '['), wire->keys);
     if (!dealer) return NULL;
     zmq_setsockopt(dealer, ZMQ_SNDHWM, &queue, sizeof queue);
     zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger);

@@ -4,12 +4,12 @@
  * calls anything here.  Messages to one peer keep their order; nothing is ever waited for. */
 #ifndef WEFT_NET_WATCHDOG_WIRE_H
 #define WEFT_NET_WATCHDOG_WIRE_H
-#include "auth.h"
+#include "zap.h"
 
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__WATCHDOG_WORD_MAX (64u * 1024) /* a longer one closes the connection it came from */
+#define WEFT__WATCHDOG_WORD_MAX WEFT__SLICE_BYTES /* a longer one closes the connection it came from */
 #define WEFT__ENDPOINT_BYTES    96
 
 typedef struct weft__watchdog_wire weft__watchdog_wire;

@@ -21,7 +21,7 @@
 #define KEY_BYTES     32
 #define DOMAIN_BYTES \
     40 /* "weft-" and the job's public id in hex, or "rank-" and the beginning of that rank's key */
-#define CURVE_BYTES 64 /* and more: what encryption adds to a message before its length is judged */
+#define CURVE_BYTES 64 /* and more: what encryption adds to a frame before its length is judged */
 /* What the first socket takes at once, and a bind to list the network interfaces: where libzmq gets
  * none of them it aborts. */
 #define START_DESCRIPTORS 8
@@ -358,10 +358,10 @@ static int set_curve(void *socket, bool server, const weft__keys *keys)
            set_domain(socket, domain);
 }
 
-static void *make_socket(void *context, int type, bool ipv6, int64_t message_max)
+static void *make_socket(void *context, int type, bool ipv6)
 {
     void *socket = zmq_socket(context, type);
-    int64_t wire_max = message_max < 0 ? -1 : message_max + CURVE_BYTES;
+    const int64_t frame_max = WEFT__SLICE_BYTES + CURVE_BYTES;
     int handshake_ms = (int)weft__setting_int(WEFT__SET_HANDSHAKE_MS);
     if (!socket) {
         weft__fail(errno == EMFILE ? WEFT_ERR_MEMORY : WEFT_ERR_SYSTEM, "cannot make a ZeroMQ socket: %s",
@@ -371,7 +371,7 @@ static void *make_socket(void *context, int type, bool ipv6, int64_t message_max
     if (set_int(socket, ZMQ_LINGER, 0) || set_int(socket, ZMQ_IPV6, ipv6) ||
         set_int(socket, ZMQ_HANDSHAKE_IVL, handshake_ms) || set_int(socket, ZMQ_RECONNECT_IVL, 50) ||
         set_int(socket, ZMQ_RECONNECT_IVL_MAX, 10000) ||
-        zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &wire_max, sizeof wire_max)) {
+        zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max)) {
         weft__fail(WEFT_ERR_SYSTEM, "cannot prepare a ZeroMQ socket: %s", zmq_strerror(errno));
         zmq_close(socket);
         return NULL;
@@ -388,17 +388,15 @@ static void *with_keys(void *socket, int failed)
     return NULL;
 }
 
-void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const weft__keys *keys,
-                       int64_t message_max)
+void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const weft__keys *keys)
 {
-    void *socket = make_socket(context, type, ipv6, message_max);
+    void *socket = make_socket(context, type, ipv6);
     return socket ? with_keys(socket, set_curve(socket, server, keys)) : NULL;
 }
 
-void *weft__zmq_rank_socket(void *context, int type, int peer, bool ipv6, const weft__keys *keys,
-                            int64_t message_max)
+void *weft__zmq_rank_socket(void *context, int type, int peer, bool ipv6, const weft__keys *keys)
 {
-    void *socket = make_socket(context, type, ipv6, message_max);
+    void *socket = make_socket(context, type, ipv6);
     return socket ? with_keys(socket, set_rank_curve(socket, peer, keys)) : NULL;
 }
 

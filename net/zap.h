@@ -39,15 +39,16 @@ weft_status weft__zap_admit_ranks(const weft__keys *keys);
 void weft__zap_ranks_told(const weft__keys *keys);
 void weft__zap_dismiss_ranks(const weft__keys *keys);
 
-/* A socket with what all of ours have: CURVE, no lingering, a limit on messages, a short handshake.  server:
- * accepts members of the job; else connects to one.  message_max: payload bytes, -1 for no limit.  ipv6:
- * whether its address is one.  NULL: the sentence is set. */
-void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const weft__keys *keys,
-                       int64_t message_max);
+/* The longest frame that a socket of ours takes, from whom it may be: ZeroMQ holds what has come of one also of who has not
+ * proved anything.  Longer messages are several of them (slices.h). */
+#define WEFT__SLICE_BYTES (64u * 1024)
+
+/* A socket with what all of ours have: CURVE, no lingering, that limit on frames, a short handshake.  server:
+ * accepts members of the job; else connects to one.  ipv6: whether its address is one.  NULL: the sentence is set. */
+void *weft__zmq_socket(void *context, int type, bool server, bool ipv6, const weft__keys *keys);
 /* Likewise, by the ranks' own keys: peer < 0: accepts them, else connects to that one of keys->ranks, which is the
  * only one that can answer. */
-void *weft__zmq_rank_socket(void *context, int type, int peer, bool ipv6, const weft__keys *keys,
-                            int64_t message_max);
+void *weft__zmq_rank_socket(void *context, int type, int peer, bool ipv6, const weft__keys *keys);
 /* Whose connection a message came by that such a socket has accepted, as its key has proved; -1: it is none of these. */
 int weft__zmq_rank_of(void *message);
 /* zmq_bind to an address; -1 and EMFILE where that would end the process. */

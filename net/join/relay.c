@@ -2,9 +2,9 @@
 #include "bundle.h"
 #include "clock.h"
 #include "relay_down.h"
+#include "slices.h"
 #include "status.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,9 +90,10 @@ static void connect_upstream(weft__relay *relay)
 static void send_now(weft__relay *relay, zmq_msg_t *frame)
 {
     connect_upstream(relay);
-    while (relay->phase != WEFT__RELAY_LOST && zmq_msg_send(frame, relay->upstream, ZMQ_DONTWAIT) < 0)
-        if (errno != EINTR) weft__relay_lose(relay);
-    zmq_msg_close(frame);
+    if (relay->phase == WEFT__RELAY_LOST)
+        zmq_msg_close(frame);
+    else if (!weft__slices_send(relay->upstream, frame))
+        weft__relay_lose(relay);
 }
 
 /* A list of one, too: the server knows by it that there is a relay. */

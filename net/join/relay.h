@@ -96,6 +96,7 @@ typedef struct weft__relay {
     int silent_ms;                     /* of the relay that it speaks to; 0: it speaks to the server */
     int64_t heard_ns;                  /* when something came from there last */
     int64_t asked_ns;                  /* when that was asked last whether it is there; 0: it was not */
+    size_t longest;                    /* message that is read of a client */
     void *router, *upstream, *monitor; /* its thread's; upstream from the first client on */
     weft__strangers strangers;
     /* Its thread, and what that is told by. */

@@ -1,6 +1,7 @@
 /* relay_down.c - see relay_down.h. */
 #include "relay_down.h"
 #include "check.h"
+#include "slices.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,9 @@ void weft__relay_tell(weft__relay *relay, const weft__relayed *to, zmq_msg_t *fr
 {
     WEFT__ASSERT(to);
     if (zmq_send(relay->router, to->route, to->route_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
-        (void)zmq_msg_send(frame, relay->router, ZMQ_DONTWAIT);
-    zmq_msg_close(frame);
+        (void)weft__slices_send(relay->router, frame);
+    else
+        zmq_msg_close(frame);
 }
 
 /* Those of one connection beside each other, and what is told to one in the order in which it came. */

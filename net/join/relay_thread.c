@@ -4,6 +4,7 @@
 #include "keys.h"
 #include "quota.h"
 #include "relay.h"
+#include "slices.h"
 #include "status.h"
 #include "zap.h"
 
@@ -71,7 +72,7 @@ bool weft__relay_stands(const weft__keys *keys, const weft__address *server)
 
 /* ---- what it hears ---- */
 
-static bool receive_frame(void *socket, zmq_msg_t *frame)
+static bool receive_route(void *socket, zmq_msg_t *frame)
 {
     int rc;
     do {
@@ -86,17 +87,15 @@ static bool take_from_client(weft__relay *relay)
 {
     weft__relayed from = {.fd = -1};
     zmq_msg_t frame;
-    int frames = 1;
     zmq_msg_init(&frame);
-    if (!receive_frame(relay->router, &frame)) {
+    if (!receive_route(relay->router, &frame)) {
         zmq_msg_close(&frame);
         return false;
     }
     from.route_bytes = zmq_msg_size(&frame);
     if (from.route_bytes <= sizeof from.route) memcpy(from.route, zmq_msg_data(&frame), from.route_bytes);
-    while (zmq_msg_more(&frame) && receive_frame(relay->router, &frame)) frames++;
-    if (frames == 2 && from.route_bytes <= sizeof from.route) {
-        from.fd = zmq_msg_get(&frame, ZMQ_SRCFD);
+    if (zmq_msg_more(&frame) && weft__slices_take(relay->router, &frame, relay->longest, &from.fd) &&
+        from.route_bytes <= sizeof from.route) {
         from.ended = !weft__strangers_spoke(&relay->strangers, from.fd);
         weft__relay_up(relay, &from, &frame);
     } else {
@@ -109,7 +108,8 @@ static void take_from_server(weft__relay *relay)
 {
     zmq_msg_t frame;
     zmq_msg_init(&frame);
-    while (relay->upstream && receive_frame(relay->upstream, &frame)) {
+    while (relay->upstream &&
+           weft__slices_take(relay->upstream, &frame, WEFT__RENDEZVOUS_TOTAL_MAX + 4096, NULL)) {
         weft__relay_down(relay, &frame);
         zmq_msg_init(&frame);
     }
@@ -159,9 +159,8 @@ bool weft__relay_connect(weft__relay *relay)
     snprintf(events, sizeof events, "inproc://weft-relay-%u", made++);
     weft__address_text(&relay->above, text);
     weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
-    relay->upstream =
-        weft__zmq_socket(relay->context, ZMQ_DEALER, false, relay->above.any.sa_family == AF_INET6,
-                         relay->keys, WEFT__RENDEZVOUS_TOTAL_MAX + 4096);
+    relay->upstream = weft__zmq_socket(relay->context, ZMQ_DEALER, false,
+                                       relay->above.any.sa_family == AF_INET6, relay->keys);
     relay->monitor = zmq_socket(relay->context, ZMQ_PAIR);
     if (relay->upstream && relay->monitor &&
         !zmq_setsockopt(relay->upstream, ZMQ_LINGER, &linger, sizeof linger) &&
@@ -198,11 +197,10 @@ static void listen_at(weft__relay *relay, const char *own)
 }
 
 /* own: where it listens for other hosts too; NULL: it does not, and hears single ranks alone. */
-static weft_status bind_name(weft__relay *relay, const char *name, const char *own, int world)
+static weft_status bind_name(weft__relay *relay, const char *name, const char *own)
 {
     int linger = LAST_WORDS_MS, unlimited = 0, backlog = BACKLOG, reason;
-    relay->router = weft__zmq_socket(relay->context, ZMQ_ROUTER, true, own && strchr(own, ':'), relay->keys,
-                                     weft__rendezvous_longest(own ? world : 1));
+    relay->router = weft__zmq_socket(relay->context, ZMQ_ROUTER, true, own && strchr(own, ':'), relay->keys);
     if (!relay->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(relay->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(relay->router, ZMQ_SNDHWM, &unlimited, sizeof unlimited);
@@ -293,6 +291,7 @@ weft_status weft__relay_open(void *context, weft__keys *keys, const weft__addres
     made->context = context;
     made->keys = weft__keys_take(keys);
     made->above = *server;
+    made->longest = weft__rendezvous_longest(own ? world : 1);
     atomic_store(&made->stop_ns, WEFT__NEVER);
     made->order_fd = -1;
     weft__relay_name(keys, server, name);
@@ -305,7 +304,7 @@ weft_status weft__relay_open(void *context, weft__keys *keys, const weft__addres
     }
     weft__descriptor_own(made->order_fd);
     if ((status = weft__zap_admit(keys))) goto free_relay;
-    if ((status = bind_name(made, name, own, world))) goto dismiss;
+    if ((status = bind_name(made, name, own))) goto dismiss;
     if ((status = start_thread(made))) goto close_router;
     *relay = made;
     return WEFT_OK;

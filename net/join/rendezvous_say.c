@@ -1,5 +1,6 @@
 /* rendezvous_say.c - what the server (rendezvous_server.h) says to its clients, and to which of them at once. */
 #include "rendezvous_server.h"
+#include "slices.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,9 +22,8 @@ weft__rendezvous_header weft__rendezvous_header_for(const weft__rendezvous_serve
 
 bool weft__rendezvous_send(weft__rendezvous_server *s, const weft__rendezvous_member *to, zmq_msg_t *msg)
 {
-    if (zmq_send(s->router, to->route, to->route_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
-        zmq_msg_send(msg, s->router, ZMQ_DONTWAIT) >= 0)
-        return true;
+    if (zmq_send(s->router, to->route, to->route_bytes, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+        return weft__slices_send(s->router, msg) || errno != EHOSTUNREACH;
     zmq_msg_close(msg);
     return errno != EHOSTUNREACH;
 }

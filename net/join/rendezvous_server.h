@@ -72,6 +72,7 @@ enum weft__server_phase {
 
 struct weft__rendezvous_server {
     void *router;
+    size_t longest; /* message that is read */
     weft__strangers strangers;
     void *owner_end, *thread_end; /* inproc pair: the owner's word that it is time to stop */
     pthread_t thread;

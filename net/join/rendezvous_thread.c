@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "keys.h"
 #include "rendezvous_server.h"
+#include "slices.h"
 #include "status.h"
 #include "zap.h"
 
@@ -21,7 +22,7 @@
 #define LAST_WORDS_MS 500         /* for answers still under way when the socket closes */
 #define CLAIM_MS      100         /* between two looks at who claims a rank that is another's */
 
-static bool receive_frame(weft__rendezvous_server *s, zmq_msg_t *msg)
+static bool receive_route(weft__rendezvous_server *s, zmq_msg_t *msg)
 {
     int rc;
     do {
@@ -34,14 +35,13 @@ static bool receive_frame(weft__rendezvous_server *s, zmq_msg_t *msg)
 static bool take_one(weft__rendezvous_server *s, zmq_msg_t *msg)
 {
     weft__rendezvous_member from = {.rank = -1};
-    int frames = 1;
-    if (!receive_frame(s, msg)) return false;
-    if (zmq_msg_size(msg) > WEFT__RENDEZVOUS_ROUTE_BYTES) return true;
+    int fd;
+    if (!receive_route(s, msg)) return false;
     from.route_bytes = zmq_msg_size(msg);
-    memcpy(from.route, zmq_msg_data(msg), from.route_bytes);
-    while (zmq_msg_more(msg) && receive_frame(s, msg)) frames++;
-    if (frames != 2) return true;
-    weft__strangers_spoke(&s->strangers, zmq_msg_get(msg, ZMQ_SRCFD));
+    if (from.route_bytes <= sizeof from.route) memcpy(from.route, zmq_msg_data(msg), from.route_bytes);
+    if (!zmq_msg_more(msg) || !weft__slices_take(s->router, msg, s->longest, &fd)) return true;
+    if (from.route_bytes > sizeof from.route) return true;
+    weft__strangers_spoke(&s->strangers, fd);
     weft__rendezvous_take(s, &from, zmq_msg_data(msg), zmq_msg_size(msg));
     return true;
 }
@@ -128,12 +128,11 @@ static void learn_port(weft__rendezvous_server *s, weft__address *address)
         weft__address_set_port(address, atoi(strrchr(endpoint, ':') + 1));
 }
 
-static weft_status bind_router(weft__rendezvous_server *s, void *context, weft__address *address, int world)
+static weft_status bind_router(weft__rendezvous_server *s, void *context, weft__address *address)
 {
     char host[WEFT__ADDRESS_BYTES], endpoint[WEFT__ADDRESS_BYTES + 32];
     int reason, linger = LAST_WORDS_MS, mandatory = 1, unlimited = 0, port = weft__address_port(address);
-    s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, s->keys,
-                                 weft__rendezvous_longest(world));
+    s->router = weft__zmq_socket(context, ZMQ_ROUTER, true, address->any.sa_family == AF_INET6, s->keys);
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(s->router, ZMQ_SNDHWM, &unlimited, sizeof unlimited); /* a relay gets an answer a rank */
@@ -194,13 +193,14 @@ weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__
     int reason;
     if (!s) return weft__fail_memory(sizeof *s, "the server at which ranks meet");
     s->keys = weft__keys_take(keys);
+    s->longest = weft__rendezvous_longest(world);
     weft__rendezvous_begin(s, tree);
     memcpy(s->own, own, sizeof s->own);
     memcpy(s->nonce, nonce, sizeof s->nonce);
     if (sodium_is_zero(nonce, sizeof s->nonce)) randombytes_buf(s->nonce, sizeof s->nonce);
     weft__host_id(s->host_id);
     if ((status = weft__zap_admit(keys))) goto free_server;
-    if ((status = bind_router(s, context, address, world))) goto dismiss;
+    if ((status = bind_router(s, context, address))) goto dismiss;
     if ((status = start_thread(s, context))) goto close_router;
     *server = s;
     return WEFT_OK;

@@ -26,7 +26,7 @@
  *
  *   client -> server   JOIN     as ever, and a place    server -> client   PLACED   a place; port 0: here
  *
- * One frame each: a header, then the payload.  A client may say JOIN again after a reconnection, or when it comes
+ * One message each, in slices where it is long (slices.h): a header, then the payload.  A client may say JOIN again after a reconnection, or when it comes
  * by another way, and then GATHER of the step whose answer it has not got; its id tells that it is the same.  The
  * server's thread sleeps without a timer unless it is being stopped. */
 #ifndef WEFT_NET_JOIN_RENDEZVOUS_WIRE_H
@@ -48,7 +48,7 @@
     ((size_t)1024 * WEFT__WORLD_MAX) /* all parts together: 1 KiB from each rank */
 #define WEFT__RENDEZVOUS_ID_BYTES 16
 #define WEFT__RENDEZVOUS_MAGIC    0x54534657u /* "WFST" in little-endian */
-#define WEFT__RENDEZVOUS_VERSION  5
+#define WEFT__RENDEZVOUS_VERSION  6
 
 enum weft__rendezvous_kind {
     WEFT__RENDEZVOUS_JOIN = 1,
@@ -96,13 +96,12 @@ typedef struct weft__rendezvous_place {
     int32_t port; /* 0: the server itself */
 } weft__rendezvous_place;
 
-/* The longest message for whoever serves a world of so many; -1: that is not known.  ZeroMQ judges a length by this alone, and
- * whoever connects can make it hold so much before anything is proved. */
-static inline int64_t weft__rendezvous_longest(int world)
+/* The longest message that is read in a world of so many; -1: that is not known. */
+static inline size_t weft__rendezvous_longest(int world)
 {
-    const int64_t each = WEFT__RENDEZVOUS_BLOCK_MAX + WEFT__RENDEZVOUS_WORDS_MAX;
-    const int64_t most = WEFT__RENDEZVOUS_TOTAL_MAX;
-    return 4096 + (world <= 0 || world > most / each ? most : world * each);
+    const size_t each = WEFT__RENDEZVOUS_BLOCK_MAX + WEFT__RENDEZVOUS_WORDS_MAX;
+    const size_t most = WEFT__RENDEZVOUS_TOTAL_MAX;
+    return 4096 + (world <= 0 || (size_t)world > most / each ? most : (size_t)world * each);
 }
 
 typedef struct weft__rendezvous_server weft__rendezvous_server;

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "relay.h"
 #include "rendezvous_wire.h"
+#include "slices.h"
 #include "status.h"
 #include "zap.h"
 
@@ -36,8 +37,8 @@ weft_status weft__link_connect(weft__link *link, const weft__address *server)
     weft__address_text(server, text);
     weft__address_endpoint(text, &port, endpoint, sizeof endpoint);
     if (link->through) weft__relay_name(link->keys, server, endpoint);
-    link->dealer = weft__zmq_socket(link->context, ZMQ_DEALER, false, server->any.sa_family == AF_INET6,
-                                    link->keys, weft__rendezvous_longest(link->world));
+    link->dealer =
+        weft__zmq_socket(link->context, ZMQ_DEALER, false, server->any.sa_family == AF_INET6, link->keys);
     if (!link->dealer) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(link->dealer, ZMQ_LINGER, &linger, sizeof linger);
     link->monitor = zmq_socket(link->context, ZMQ_PAIR);
@@ -62,19 +63,14 @@ void weft__link_say(const weft__link *link, const weft__rendezvous_header *heade
     if (zmq_msg_init_size(&msg, sizeof *header + bytes)) return;
     memcpy(zmq_msg_data(&msg), header, sizeof *header);
     if (bytes) memcpy((char *)zmq_msg_data(&msg) + sizeof *header, payload, bytes);
-    while (zmq_msg_send(&msg, link->dealer, ZMQ_DONTWAIT) < 0)
-        if (errno != EINTR) {
-            zmq_msg_close(&msg);
-            return;
-        }
+    (void)weft__slices_send(link->dealer, &msg);
 }
 
 bool weft__link_take(weft__link *link, zmq_msg_t *msg, weft__rendezvous_answer *said)
 {
-    while (zmq_msg_recv(msg, link->dealer, ZMQ_DONTWAIT) >= 0) {
+    while (weft__slices_take(link->dealer, msg, weft__rendezvous_longest(link->world), NULL)) {
         link->heard_ns = weft__now_ns();
-        if (!zmq_msg_more(msg) && weft__rendezvous_answer_read(zmq_msg_data(msg), zmq_msg_size(msg), said))
-            return true;
+        if (weft__rendezvous_answer_read(zmq_msg_data(msg), zmq_msg_size(msg), said)) return true;
     }
     return false;
 }

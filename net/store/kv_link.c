@@ -7,6 +7,7 @@
 #include "kv_wire.h"
 #include "list.h"
 #include "lock.h"
+#include "slices.h"
 #include "status.h"
 #include "zap.h"
 
@@ -24,7 +25,7 @@
 #define ANSWER_MS      1000 /* for the answer to "what is missing?", past the deadline */
 #define ENDPOINT_BYTES 128
 
-/* One frame to be sent, under the link's lock until the thread has taken it. */
+/* One message to be sent, under the link's lock until the thread has taken it. */
 typedef struct outgoing {
     weft__list node;
     zmq_msg_t msg;
@@ -97,12 +98,8 @@ static void send_all(weft__kv_link *link)
     WEFT__LIST_EACH(&link->outbox, at)
     {
         outgoing *out = WEFT__LIST_ENTRY(at, outgoing, node);
-        int rc;
         weft__list_remove(at);
-        do {
-            rc = zmq_msg_send(&out->msg, link->socket.dealer, ZMQ_DONTWAIT);
-        } while (rc < 0 && errno == EINTR);
-        if (rc < 0) zmq_msg_close(&out->msg);
+        (void)weft__slices_send(link->socket.dealer, &out->msg);
     }
 }
 
@@ -125,15 +122,13 @@ static void hand_out(weft__kv_link *link, const weft__kv_answer *answer, zmq_msg
 static bool take_answer(weft__kv_link *link, zmq_msg_t *header, zmq_msg_t *payload)
 {
     weft__kv_answer answer;
-    int frames = 1, rc;
+    int rc;
     do {
         rc = zmq_msg_recv(header, link->socket.dealer, ZMQ_DONTWAIT);
     } while (rc < 0 && errno == EINTR);
     if (rc < 0) return false;
-    for (bool more = zmq_msg_more(header); more; more = zmq_msg_more(payload), frames++)
-        while (zmq_msg_recv(payload, link->socket.dealer, 0) < 0)
-            if (errno != EINTR) return false;
-    if (frames == 2 &&
+    if (zmq_msg_more(header) &&
+        weft__slices_take(link->socket.dealer, payload, WEFT__KV_VALUE_MAX + 4096, NULL) &&
         weft__kv_answer_read(zmq_msg_data(header), zmq_msg_size(header), zmq_msg_size(payload), &answer))
         hand_out(link, &answer, payload);
     return true;

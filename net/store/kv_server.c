@@ -8,6 +8,7 @@
 #include "kv_table.h"
 #include "kv_wire.h"
 #include "reserve.h"
+#include "slices.h"
 #include "status.h"
 #include "strangers.h"
 #include "zap.h"
@@ -74,22 +75,13 @@ static bool wrap_value(zmq_msg_t *msg, weft__kv_value *value)
     return false;
 }
 
-static bool send_frame(weft__kv_server *s, zmq_msg_t *msg, int flags)
+static bool send_before(weft__kv_server *s, const void *bytes, size_t length)
 {
     int rc;
     do {
-        rc = zmq_msg_send(msg, s->router, flags | ZMQ_DONTWAIT);
+        rc = zmq_send(s->router, bytes, length, ZMQ_SNDMORE | ZMQ_DONTWAIT);
     } while (rc < 0 && errno == EINTR);
-    if (rc < 0) zmq_msg_close(msg);
     return rc >= 0;
-}
-
-static bool send_bytes(weft__kv_server *s, const void *bytes, size_t length, int flags)
-{
-    zmq_msg_t msg;
-    if (zmq_msg_init_size(&msg, length)) return false;
-    memcpy(zmq_msg_data(&msg), bytes, length);
-    return send_frame(s, &msg, flags);
 }
 
 /* Route, header, payload.  What cannot be sent is for a client that has gone, or there is no memory: then it
@@ -104,11 +96,10 @@ static void answer(weft__kv_server *s, const connection *to, weft__kv_answer *he
     if (!to->open) return;
     if (value ? !wrap_value(&msg, value) : zmq_msg_init_size(&msg, bytes)) return;
     if (!value && bytes) memcpy(zmq_msg_data(&msg), payload, bytes);
-    if (!send_bytes(s, to->route, to->route_bytes, ZMQ_SNDMORE) ||
-        !send_bytes(s, header, sizeof *header, ZMQ_SNDMORE))
-        zmq_msg_close(&msg);
+    if (send_before(s, to->route, to->route_bytes) && send_before(s, header, sizeof *header))
+        (void)weft__slices_send(s->router, &msg);
     else
-        send_frame(s, &msg, 0);
+        zmq_msg_close(&msg);
 }
 
 static void answer_call(weft__kv_server *s, const connection *to, uint64_t id, const weft__kv_call *call,
@@ -283,7 +274,7 @@ static connection *connection_of(weft__kv_server *s, int fd, const void *route, 
 
 /* ---- the thread ---- */
 
-static bool receive_frame(weft__kv_server *s, zmq_msg_t *msg)
+static bool receive_route(weft__kv_server *s, zmq_msg_t *msg)
 {
     int rc;
     do {
@@ -298,15 +289,13 @@ static bool take_one(weft__kv_server *s, zmq_msg_t *msg)
     unsigned char route[ROUTE_BYTES];
     size_t route_bytes;
     connection *from;
-    int frames = 1, fd;
-    if (!receive_frame(s, msg)) return false;
+    int fd;
+    if (!receive_route(s, msg)) return false;
     route_bytes = zmq_msg_size(msg);
     if (route_bytes <= sizeof route) memcpy(route, zmq_msg_data(msg), route_bytes);
-    while (zmq_msg_more(msg) && receive_frame(s, msg)) frames++;
-    fd = zmq_msg_get(msg, ZMQ_SRCFD);
+    if (!zmq_msg_more(msg) || !weft__slices_take(s->router, msg, WEFT__KV_REQUEST_MAX, &fd)) return true;
     weft__strangers_spoke(&s->strangers,
                           fd); /* so that an earlier connection is not mixed up with this one */
-    if (frames != 2) return true;
     from = connection_of(s, fd, route, route_bytes);
     if (from) take_request(s, from, msg);
     return true;
@@ -345,8 +334,7 @@ static weft_status open_router(weft__kv_server *s, const char *address, int *por
     char endpoint[WEFT__ADDRESS_BYTES + 32];
     size_t bytes = sizeof endpoint;
     int linger = LAST_WORDS_MS, unlimited = 0;
-    s->router =
-        weft__zmq_socket(s->context, ZMQ_ROUTER, true, strchr(address, ':'), s->keys, WEFT__KV_REQUEST_MAX);
+    s->router = weft__zmq_socket(s->context, ZMQ_ROUTER, true, strchr(address, ':'), s->keys);
     if (!s->router) return WEFT_ERR_SYSTEM;
     zmq_setsockopt(s->router, ZMQ_LINGER, &linger, sizeof linger);
     /* An answer must never be dropped; there are no more of them than calls that wait for one. */

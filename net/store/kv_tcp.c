@@ -115,8 +115,8 @@ static weft_status make_socket(const tcp_store *s, weft__kv_socket *socket)
     int never = -1, unlimited = 0;
     weft_status status = weft__zmq_take(&socket->context);
     if (status) return status;
-    socket->dealer = weft__zmq_socket(socket->context, ZMQ_DEALER, false, s->place.any.sa_family == AF_INET6,
-                                      s->keys, WEFT__KV_VALUE_MAX + 4096);
+    socket->dealer =
+        weft__zmq_socket(socket->context, ZMQ_DEALER, false, s->place.any.sa_family == AF_INET6, s->keys);
     if (!socket->dealer) return WEFT_ERR_SYSTEM;
     snprintf(events, sizeof events, "inproc://weft-kv-link-%u", made++);
     socket->monitor = zmq_socket(socket->context, ZMQ_PAIR);

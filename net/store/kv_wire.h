@@ -1,16 +1,17 @@
 /* kv_wire.h - what a store's client and server say to each other.
  *
- *   request   one frame: header, keys (each ends with a zero), what is expected, the value
- *   LOOK      one frame: header with the id of a call that waits; it is answered now, whatever is missing
- *   answer    two frames: header; with OK a GET's value, with PENDING indexes of missing keys (uint32_t),
+ *   request   header, keys (each ends with a zero), what is expected, the value
+ *   LOOK      header with the id of a call that waits; it is answered now, whatever is missing
+ *   answer    a frame of its own: header; then with OK a GET's value, with PENDING indexes of missing keys (uint32_t),
  *             with other failures the sentence
+ * What is long goes in slices (slices.h).
  * Pure: reading takes any bytes, and what passes is safe to carry out. */
 #ifndef WEFT_NET_STORE_KV_WIRE_H
 #define WEFT_NET_STORE_KV_WIRE_H
 #include "kv.h"
 
 #define WEFT__KV_MAGIC       0x564b4657u /* "WFKV" in little-endian */
-#define WEFT__KV_VERSION     1
+#define WEFT__KV_VERSION     2
 #define WEFT__KV_PEEK        100 /* kinds on the wire beside weft__kv_kind */
 #define WEFT__KV_ANSWER      200
 #define WEFT__KV_REQUEST_MAX (2u * WEFT__KV_VALUE_MAX + 16u * 1024 * 1024) /* bytes; a WAIT's keys too */

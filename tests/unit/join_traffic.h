@@ -23,6 +23,7 @@ typedef struct traffic {
     int accepted;    /* those, and others that nothing came over */
     int in, out;     /* messages */
     size_t bytes_in, bytes_out;
+    bool amid; /* more of a message is to come in */
     uint32_t routes[ROUTES];
 } traffic;
 
@@ -94,12 +95,12 @@ int zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags)
     errno = reason;
     if (!t || bytes < 0 || zmq_getsockopt(socket, ZMQ_TYPE, &type, &type_bytes) || type != ZMQ_ROUTER)
         return bytes;
-    if (zmq_msg_more(msg)) {
+    if (t->amid)
+        t->bytes_in += (size_t)bytes;
+    else
         note_route(t, msg);
-        return bytes;
-    }
-    t->in++;
-    t->bytes_in += (size_t)bytes;
+    t->in += t->amid && !zmq_msg_more(msg);
+    t->amid = zmq_msg_more(msg);
     return bytes;
 }
 
@@ -121,7 +122,7 @@ int zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
     int type;
     size_t bytes = zmq_msg_size(msg), type_bytes = sizeof type;
     if (t && !zmq_getsockopt(socket, ZMQ_TYPE, &type, &type_bytes) && type == ZMQ_ROUTER) {
-        t->out++;
+        t->out += !(flags & ZMQ_SNDMORE);
         t->bytes_out += bytes;
     }
     return transmit(msg, socket, flags);

@@ -39,7 +39,7 @@ static void await_words(const char *words)
         derive_keys(&keys);
         snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", rendezvous_port);
         if (weft__zmq_take(&context)) exit(1);
-        dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys, sizeof frame);
+        dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys);
         if (!dealer || zmq_setsockopt(dealer, ZMQ_LINGER, &linger, sizeof linger) ||
             zmq_connect(dealer, endpoint))
             exit(1);

@@ -21,19 +21,14 @@ static weft__address place;
 static weft__rendezvous_server *server;
 static const weft__tree tree = {1, 2}; /* hosts that speak to it, and to one of these */
 
-static inline int begin_with(int world)
+static inline int begin(void **state)
 {
+    (void)state;
     memset(&place, 0, sizeof place);
     place.v4.sin_family = AF_INET;
     place.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return weft__keys_make("secret", 6, "job", &keys) || weft__zmq_take(&context) ||
-           weft__rendezvous_serve(context, &place, keys, own, run, world, &tree, &server);
-}
-
-static inline int begin(void **state)
-{
-    (void)state;
-    return begin_with(-1);
+           weft__rendezvous_serve(context, &place, keys, own, run, -1, &tree, &server);
 }
 
 static inline int end(void **state)
@@ -49,7 +44,7 @@ static inline int end(void **state)
 static inline void *client_with(const weft__keys *with)
 {
     char endpoint[64];
-    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, with, 4096);
+    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, with);
     assert_non_null(dealer);
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", weft__address_port(&place));
     assert_int_equal(zmq_connect(dealer, endpoint), 0);

@@ -6,6 +6,8 @@
 #include "kv.h"
 #include "kv_server.h"
 #include "kv_wire.h"
+#include "slices.h"
+#include "unproved.h"
 #include "zap.h"
 
 #include <arpa/inet.h>
@@ -74,7 +76,7 @@ static void server_works(void)
 /* A member's socket, to say anything with. */
 static void *member(void)
 {
-    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys, -1);
+    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys);
     assert_non_null(dealer);
     assert_int_equal(zmq_connect(dealer, endpoint), 0);
     return dealer;
@@ -117,7 +119,7 @@ static void garbage_is_dropped(void **state)
 
 static void a_frame_too_long_ends_its_connection(void **state)
 {
-    size_t bytes = WEFT__KV_REQUEST_MAX + 4096;
+    size_t bytes = WEFT__SLICE_BYTES + 4096;
     void *dealer = member(), *other = member();
     char *frame = calloc(1, bytes), answer[64];
     int wait_ms = 1000;
@@ -132,6 +134,44 @@ static void a_frame_too_long_ends_its_connection(void **state)
     zmq_close(dealer);
     zmq_close(other);
     free(frame);
+}
+
+static void a_call_too_long_is_dropped(void **state)
+{
+    void *dealer = member();
+    zmq_msg_t call;
+    (void)state;
+    assert_int_equal(zmq_msg_init_size(&call, WEFT__KV_REQUEST_MAX + 1), 0);
+    memset(zmq_msg_data(&call), 1, WEFT__KV_REQUEST_MAX + 1);
+    assert_true(weft__slices_send(dealer, &call));
+    still_answers(dealer, 3);
+    zmq_close(dealer);
+}
+
+/* The longest value there is, and one of just a slice, between which nobody else's are mixed up. */
+static void long_values_come_back_whole(void **state)
+{
+    static const size_t lengths[] = {WEFT__KV_VALUE_MAX, WEFT__SLICE_BYTES, 3 * WEFT__SLICE_BYTES + 5};
+    char *value = malloc(WEFT__KV_VALUE_MAX), *room = malloc(WEFT__KV_VALUE_MAX);
+    (void)state;
+    assert_non_null(value);
+    assert_non_null(room);
+    for (size_t i = 0; i < WEFT__KV_VALUE_MAX; i++) value[i] = (char)(i % 251 + i / WEFT__SLICE_BYTES);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        weft__kv_call set = call_of(WEFT__KV_SET, "ulong"), get = call_of(WEFT__KV_GET, "ulong");
+        weft__kv_result result;
+        set.value = value;
+        set.value_bytes = lengths[i];
+        get.room = room;
+        get.room_bytes = WEFT__KV_VALUE_MAX;
+        assert_int_equal(good->ops->perform(good, &set, &result), WEFT_OK);
+        assert_int_equal(good->ops->perform(good, &get, &result), WEFT_OK);
+        assert_int_equal(result.bytes, lengths[i]);
+        assert_memory_equal(room, value, lengths[i]);
+    }
+    free(value);
+    free(room);
+    server_works();
 }
 
 /* Members that ask for a key that never comes, and go. */
@@ -175,6 +215,17 @@ static void strangers_do_not_hurt(void **state)
     server_works();
 }
 
+static void who_has_proved_nothing_is_not_listened_to_for_long(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)state;
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    is_not_listened_to_for_long(fd, false);
+}
+
 /* Two servers cannot be at one place, and the second is told so at once. */
 static void its_place_is_taken(void **state)
 {
@@ -189,8 +240,13 @@ static void its_place_is_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(garbage_is_dropped),    cmocka_unit_test(a_frame_too_long_ends_its_connection),
-        cmocka_unit_test(calls_left_waiting_go), cmocka_unit_test(strangers_do_not_hurt),
+        cmocka_unit_test(garbage_is_dropped),
+        cmocka_unit_test(a_frame_too_long_ends_its_connection),
+        cmocka_unit_test(a_call_too_long_is_dropped),
+        cmocka_unit_test(long_values_come_back_whole),
+        cmocka_unit_test(calls_left_waiting_go),
+        cmocka_unit_test(strangers_do_not_hurt),
+        cmocka_unit_test(who_has_proved_nothing_is_not_listened_to_for_long),
         cmocka_unit_test(its_place_is_taken),
     };
     alarm(JOB_ALARM_S);

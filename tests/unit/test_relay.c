@@ -9,6 +9,7 @@
 #include "joiners.h"
 #include "moved_clock.h"
 #include "relay.h"
+#include "unproved.h"
 
 #include <dirent.h>
 #include <sys/un.h>
@@ -377,7 +378,7 @@ static void join_and_die(int rank, uint8_t name)
     weft__address_set_port(&at, rendezvous_port);
     weft__relay_name(&keys, &at, relay);
     if (weft__zmq_take(&context)) exit(1);
-    dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys, 1000);
+    dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, &keys);
     if (!dealer || zmq_connect(dealer, relay) || zmq_send(dealer, &join, sizeof join, 0) < 0) exit(1);
     zmq_close(dealer);
     weft__zmq_give(); /* waits until that has left */
@@ -494,6 +495,32 @@ static void another_user_who_has_the_name_is_not_waited_for(void **state)
     assert_in_range(least_ns, 0, SILENT_MS * WEFT__MS - 1);
 }
 
+/* By its name, where it has a port beside that too and the size of the world is not known. */
+static void who_has_proved_nothing_is_not_listened_to_for_long(void **state)
+{
+    const weft__address server = {.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char name[WEFT__RELAY_NAME_BYTES];
+    const size_t scheme = strlen("ipc://@");
+    weft__keys *keys;
+    weft__relay *relay;
+    void *context;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)state;
+    assert_int_equal(weft__keys_make("secret", 6, "job", &keys), WEFT_OK);
+    assert_int_equal(weft__zmq_take(&context), WEFT_OK);
+    weft__relay_name(keys, &server, name);
+    memcpy(at.sun_path + 1, name + scheme, strlen(name) - scheme);
+    assert_int_equal(weft__relay_open(context, keys, &server, "127.0.0.1", -1, &relay), WEFT_OK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at,
+                             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name) - scheme)),
+                     0);
+    is_not_listened_to_for_long(fd, false);
+    weft__relay_stop(relay, weft__now_ns());
+    weft__zmq_give();
+    weft__keys_drop(keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +538,7 @@ int main(void)
         cmocka_unit_test(who_joins_and_dies_at_once_leaves_its_place),
         cmocka_unit_test(who_has_the_name_and_is_silent_is_left),
         cmocka_unit_test(another_user_who_has_the_name_is_not_waited_for),
+        cmocka_unit_test(who_has_proved_nothing_is_not_listened_to_for_long),
     };
     if (!traffic_begin() || !clock_begin()) return 1;
     setenv("RELAY_SECRET", secret_text, 1);

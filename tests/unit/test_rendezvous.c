@@ -22,7 +22,7 @@ static void ask(void *context, const weft__keys *keys, char words[WEFT__SENTENCE
     } answer;
     char endpoint[64];
     int patience_ms = 500, bytes;
-    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys, sizeof answer);
+    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys);
     assert_non_null(dealer);
     zmq_setsockopt(dealer, ZMQ_RCVTIMEO, &patience_ms, sizeof patience_ms);
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", rendezvous_port);

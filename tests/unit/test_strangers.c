@@ -38,7 +38,7 @@ static void come(void *context, const weft__keys *keys, const char *from, const 
 {
     static int made;
     const int64_t until = weft__deadline(weft__now_ns(), JOB_WAIT_MS);
-    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys, 1000);
+    void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys);
     void *monitor = zmq_socket(context, ZMQ_PAIR);
     int a_moment = 10;
     char events[64], rest[256], endpoint[512];
@@ -73,7 +73,7 @@ static void who_is_gone_is_named(void **state)
     assert_int_equal(weft__keys_make("secret", 6, "job", &ours), WEFT_OK);
     assert_int_equal(weft__keys_make("another", 7, "job", &other), WEFT_OK);
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
-    assert_non_null(router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, ours, 1000));
+    assert_non_null(router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, ours));
     assert_int_equal(zmq_bind(router, "tcp://127.0.0.1:*"), 0);
     assert_int_equal(zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, endpoint, &bytes), 0);
     assert_int_equal(weft__strangers_open(&s, context, router), WEFT_OK);
@@ -126,7 +126,7 @@ static void the_silent_ones_are_shut_down(void **state)
     memcpy(at.sun_path + 1, endpoint + 7, (size_t)length - 7);
     assert_int_equal(weft__keys_make("secret", 6, "job", &keys), WEFT_OK);
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
-    assert_non_null(router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, keys, 1000));
+    assert_non_null(router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, keys));
     assert_int_equal(weft__strangers_open(&s, context, router), WEFT_OK);
     assert_int_equal(zmq_bind(router, endpoint), 0);
     snprintf(s.name, sizeof s.name, "%s", endpoint + 7);

@@ -334,7 +334,7 @@ static void refuse_once(const char *source, int port)
     assert_int_equal(weft__secret_take(source, "test", "", &secret), WEFT_OK);
     assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
-    router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, &keys, 1000);
+    router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, &keys);
     monitor = zmq_socket(context, ZMQ_PAIR);
     assert_int_equal(zmq_socket_monitor(router, "inproc://refusals", ZMQ_EVENT_HANDSHAKE_FAILED_AUTH), 0);
     assert_int_equal(zmq_connect(monitor, "inproc://refusals"), 0);
@@ -393,7 +393,7 @@ static void welcome_to(const char *source, int port, int rank, int world)
     assert_int_equal(weft__keys_derive(secret.bytes, secret.length, "test", &keys), WEFT_OK);
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
     assert_int_equal(weft__zap_admit(&keys), WEFT_OK);
-    router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, &keys, 1000);
+    router = weft__zmq_socket(context, ZMQ_ROUTER, true, false, &keys);
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", port);
     assert_int_equal(zmq_bind(router, endpoint), 0);
     for (;;) { /* until it is killed */

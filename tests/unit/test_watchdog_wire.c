@@ -149,7 +149,7 @@ static void huge_messages_are_dropped(void **state)
     int32_t rank = 2;
     int zero = 0;
     assert_int_equal(weft__zmq_take(&context), WEFT_OK);
-    dealer = weft__zmq_rank_socket(context, ZMQ_DEALER, 0, false, f->keys[2], -1);
+    dealer = weft__zmq_rank_socket(context, ZMQ_DEALER, 0, false, f->keys[2]);
     assert_int_equal(zmq_connect(dealer, f->endpoints[0]), 0);
     zmq_send(dealer, &rank, sizeof rank, ZMQ_SNDMORE);
     zmq_send(dealer, bytes, 1 << 20, 0);
