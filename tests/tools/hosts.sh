@@ -3,6 +3,7 @@
 # paths are tested everywhere.  With "namespaces" each is a network namespace of its own on one cable; with "sshd" they
 # are addresses of loopback behind an ssh server.  Whatever ends a job, nothing of it may be left.  Exit code 77: there
 # are no namespaces, or there is no sshd.
+# HOSTS_SILENT=1: one that is silent for a minute too.
 # Arguments: local, namespaces or sshd; weft-run; a program that joins, adds up and leaves; one that joins and leaves;
 # stands_still.
 # shellcheck disable=SC2016,SC2086
@@ -169,6 +170,35 @@ ends_with 0 exports
 says out "$dir|good morning, $first|$HOME"
 echo "exports: right"
 
+# What is found by name: a program in the PATH there, a library in LD_LIBRARY_PATH; -x has the last word.
+mkdir "$dir/found"
+printf '#!/bin/sh\n' >"$dir/found/found_by_name"
+chmod +x "$dir/found/found_by_name"
+PATH="$dir/found:$PATH" LD_LIBRARY_PATH="$dir/found" over 1 sh -c 'found_by_name && echo "$LD_LIBRARY_PATH"' </dev/null
+ends_with 0 "a program in the PATH"
+[ "$(grep -c "^$dir/found\(:\|$\)" "$dir/out")" = 4 ] || wrong "LD_LIBRARY_PATH is not that of here"
+over 1 -x LD_LIBRARY_PATH=/elsewhere sh -c 'echo "$LD_LIBRARY_PATH"' </dev/null
+[ "$(grep -c '^/elsewhere$' "$dir/out")" = 4 ] || wrong "LD_LIBRARY_PATH is not that of -x"
+echo "paths: right"
+
+for h in $hosts; do
+    case $h in *:*) h="[$h]" ;; esac
+    printf '%s:1 # one\n\n' "$h"
+done >"$dir/hosts"
+printf 'first\nsecond slots=none\n' >"$dir/no_hosts"
+code=0
+(cd "$dir" && exec timeout 60 "$weft_run" --hostfile hosts --launch "$launch" --timestamps sh -c 'echo rank $RANK of $WORLD_SIZE') \
+    >"$dir/out" 2>"$dir/err" </dev/null || code=$?
+ends_with 0 "a file of hosts"
+for r in 0 1 2 3; do
+    grep -qE "^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3} rank $r of 4$" "$dir/out" || wrong "rank $r's line has no time"
+done
+code=0
+(cd "$dir" && exec "$weft_run" --hostfile no_hosts --launch "$launch" true) >"$dir/out" 2>"$dir/err" </dev/null || code=$?
+ends_with 2 "a file of no hosts"
+says err "no_hosts:2: "
+echo "a file of hosts, times of lines: right"
+
 over 1 --verbose -x WEFT_SOCKET_IFNAME=lo sh -c 'echo $MASTER_ADDR' </dev/null
 ends_with 0 "the place"
 says err "weft-run: rank 0 is on host $first ("
@@ -257,6 +287,29 @@ wait $job || code=$?
 ends_with 143 "a signal to weft-run"
 none_left "SIGTERM to weft-run"
 
+# Each rank says which signals have come to it.  weft-run stops itself behind TSTP, and hands on what they say when it goes on.
+begin sh -c "trap 'echo usr1 \$RANK' USR1; trap 'echo tstp \$RANK' TSTP; trap 'echo cont \$RANK' CONT; trap 'exit 0' USR2
+    : >$dir/up.\$RANK; while :; do sleep 0.1; done"
+for signals in USR1 'TSTP CONT'; do
+    for signal in $signals; do
+        kill -$signal $job
+        sleep 0.5
+    done
+    for signal in $signals; do
+        word=$(echo $signal | tr '[:upper:]' '[:lower:]') tries=0
+        while [ "$(grep -c "^$word [0-7]$" "$dir/out")" != 8 ]; do
+            tries=$((tries + 1))
+            [ $tries -lt 100 ] || wrong "SIG$signal has not reached all ranks"
+            sleep 0.1
+        done
+    done
+done
+kill -USR2 $job
+code=0
+wait $job || code=$?
+ends_with 0 "signals for ranks"
+echo "signals: reach the ranks"
+
 begin sh -c "$family"
 launcher=$(cut -d' ' -f1 "/proc/$job/task/$job/children")
 kill -KILL "$launcher"
@@ -273,6 +326,31 @@ wait $job || code=$?
 ends_with 137 "kill -9 of ranks"
 says err "was killed by SIGKILL"
 none_left "kill -9 of ranks"
+
+# All that belongs to one host at once: weft-run there, its ranks and what they have begun.
+[ $kind != namespaces ] || {
+    begin sh -c "$family"
+    # shellcheck disable=SC2046
+    kill -KILL $(ip netns pids "${hosts##* }")
+    code=0
+    wait $job || code=$?
+    [ $code != 0 ] || wrong "kill -9 of a host's processes: exit code 0"
+    says err "host ${hosts##* }"
+    none_left "kill -9 of all that runs on a host"
+}
+
+# A host that says nothing any more, which only time tells.
+[ $kind = sshd ] || [ -z "${HOSTS_SILENT:-}" ] || {
+    begin sh -c "$family"
+    launcher=$(cut -d' ' -f1 "/proc/$job/task/$job/children")
+    kill -STOP "$launcher"
+    code=0
+    wait $job || code=$?
+    [ $code != 0 ] || wrong "a host that is silent: exit code 0"
+    cat "$dir/err"
+    kill -CONT "$launcher" 2>/dev/null
+    none_left "a host that is silent"
+}
 
 # ---- what cannot be ----
 
