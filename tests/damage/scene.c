@@ -46,14 +46,16 @@ static bool is_unseen_death(const scene *s)
     return false;
 }
 
+/* Where it is open, those that it goes on with if it does: a part may be too few of all, and enough of those that have been agreed
+ * on since. */
 unsigned scene_goal(const scene *s, int rank)
 {
     const unsigned living = scene_all(s) & ~s->dead;
     if (s->damage->outcome == HOST_IS_LOST) {
         const unsigned mine = s->part >> rank & 1U ? s->part : s->other;
-        return is_majority(s, mine) ? mine & living : 0;
+        return scene_is_open(s) || is_majority(s, mine) ? mine & living : 0;
     }
-    return is_unseen_death(s) && !is_majority(s, living) ? 0 : living;
+    return is_unseen_death(s) && !is_majority(s, living) && !scene_is_open(s) ? 0 : living;
 }
 
 bool scene_is_open(const scene *s)

@@ -226,7 +226,7 @@ static void await_end(job_rank *me, const scene *s, weft_group *group)
 static weft_group *go_on(job_rank *me, const scene *s)
 {
     const bool open = scene_is_open(s);
-    const unsigned goal = open ? scene_all(s) & ~scene_suspects(s, me->rank) : scene_goal(s, me->rank);
+    const unsigned goal = scene_goal(s, me->rank);
     weft_group *group = me->world, *next;
     char text[1024];
     for (int n = 0; n < SHRINKS_MOST; n++) {
