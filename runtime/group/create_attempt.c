@@ -293,19 +293,36 @@ static void add_named(weft_context *ctx, attempt *a, int peer, const unsigned ch
     if (named_live(ctx, a, set)) go_on(ctx, a, weft__set_next(set, 0, ctx->world_size), is_first);
 }
 
+/* To one that names itself to an attempt that is over, as it does where it waits for a word that others keep. */
+static void say_again(weft_context *ctx, int peer, const weft__gather_word *w)
+{
+    if (weft__set_has(w->set, peer)) weft__spread_again(ctx, peer, &w->key, sizeof w->key);
+}
+
 void weft__attempt_joins(weft_context *ctx, int peer, const weft__gather_word *w)
 {
     const size_t bytes = weft__set_bytes(ctx->world_size);
     attempt *a = find_attempt(ctx, &w->key);
     unsigned char *fresh;
-    if (!a && weft__gathering_is_over(ctx, &w->key)) return;
+    if (!a && weft__gathering_is_over(ctx, &w->key)) {
+        say_again(ctx, peer, w);
+        return;
+    }
     fresh = weft__reserve_get(bytes);
     if (!a && fresh) a = open_attempt(ctx, &w->key, &w->params);
     if (a && fresh) {
         for (size_t i = 0; i < bytes; i++) fresh[i] = (unsigned char)(w->set[i] & ~a->joined[i]);
-        if (!weft__set_is_empty(fresh, bytes)) add_named(ctx, a, peer, fresh, &w->params);
+        if (!weft__set_is_empty(fresh, bytes))
+            add_named(ctx, a, peer, fresh, &w->params);
+        else if (a->failed != WEFT_OK)
+            say_again(ctx, peer, w);
+    } else if (a) {
+        fail_attempt(ctx, a, WEFT_ERR_MEMORY, -1, "no memory at the lowest member");
+    } else {
+        weft__create_send_failure(ctx, peer, WEFT__MESSAGE_CREATE_FAILED, &w->key, WEFT_ERR_MEMORY, -1,
+                                  "no memory at the lowest member");
     }
-    weft__reserve_give(fresh); /* without memory for it they name themselves later */
+    weft__reserve_give(fresh);
 }
 
 const unsigned char *weft__attempt_joined(weft_context *ctx, const weft__create_key *key)
@@ -320,12 +337,12 @@ const unsigned char *weft__attempt_joined(weft_context *ctx, const weft__create_
 static void name_missing(const weft_context *ctx, const attempt *a, char *text, size_t bytes)
 {
     if (!a->members) {
-        weft__group_create_missing(ctx, ctx->rank, text, bytes);
+        weft__group_create_missing(ctx, ctx->rank, false, text, bytes);
         return;
     }
     for (int rank = weft__set_next(a->members, 0, ctx->world_size); rank >= 0;
          rank = weft__set_next(a->members, rank + 1, ctx->world_size))
-        if (!weft__set_has(a->joined, rank)) weft__group_create_missing(ctx, rank, text, bytes);
+        if (!weft__set_has(a->joined, rank)) weft__group_create_missing(ctx, rank, a->by_others, text, bytes);
 }
 
 void weft__attempt_expired(weft_context *ctx, int peer, const weft__create_message *m)

@@ -8,6 +8,7 @@
 #include "reserve.h"
 #include "spreading.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,8 @@ typedef struct gathering {
     weft__create_key key;
     weft__group_params params; /* of all that have come */
     int lead, above;           /* above: to whom it names them */
+    int beside;                /* by whom the lead hears too that one gives up; the lead: by nobody */
+    bool given_up;             /* that one does has been passed on */
     int steps;                 /* from this rank to the lead */
     caller caller;             /* this rank's own */
     int64_t deadline_ns;       /* the caller's */
@@ -101,7 +104,7 @@ static gathering *find_or_make(const weft_context *ctx, const weft__create_key *
     g = weft__reserve_zeroed(sizeof *g + SETS * set_bytes(ctx));
     if (!g) return NULL;
     g->key = *key;
-    g->lead = g->above = lead;
+    g->lead = g->above = g->beside = lead;
     g->deadline_ns = g->pass_ns = g->direct_ns = WEFT__NEVER;
     weft__list_append(&state_of(ctx)->list, &g->link);
     return g;
@@ -231,6 +234,7 @@ static void take_place(const weft_context *ctx, gathering *g, const weft__seats 
     }
     for (host = own; host > 0; host = weft__host_above(ctx, host)) g->steps++;
     if (atomic_load(&ctx->peers[g->above].gone) != WEFT__LIVES) g->above = g->lead;
+    g->beside = g->above;
 }
 
 static int by_number(const void *a, const void *b)
@@ -263,6 +267,7 @@ bool weft__gathering_join(weft_request *req, const weft__create_key *key, const 
     if (has_place) {
         weft__set_add(own, ctx->rank);
         add_come(ctx, g, own, params);
+        g->lead = req->u.creation->lead; /* whatever others have said */
         g->caller = WAITS;
         g->deadline_ns = req->deadline_ns;
         look(ctx, g);
@@ -274,8 +279,29 @@ bool weft__gathering_join(weft_request *req, const weft__create_key *key, const 
 void weft__gathering_name(weft_context *ctx, const weft__create_key *key)
 {
     gathering *g = find(ctx, key);
-    if (!g || g->caller != WAITS || weft__set_has(set_of(ctx, g, KNOWN), ctx->rank)) return;
-    if (g->above != g->lead || !weft__set_has(set_of(ctx, g, PASSED), ctx->rank)) tell_lead(ctx, g);
+    if (g && g->caller == WAITS && !weft__set_has(set_of(ctx, g, KNOWN), ctx->rank)) tell_lead(ctx, g);
+}
+
+static void pass_end(weft_context *ctx, gathering *g, const weft__gather_end *end)
+{
+    const int to = g ? g->beside : end->lead;
+    if (g && g->given_up) return;
+    if (g) g->given_up = true;
+    weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_GATHER_GIVES_UP, end, sizeof *end);
+}
+
+void weft__gathering_gives_up(weft_context *ctx, const weft__create_message *failure)
+{
+    gathering *g = find(ctx, &failure->key);
+    weft__gather_end end = {.key = failure->key,
+                            .rank = ctx->rank,
+                            .status = failure->status,
+                            .culprit = failure->culprit};
+    if (!g || g->caller != WAITS || g->beside == g->lead) return;
+    end.params = g->params;
+    end.lead = g->lead;
+    snprintf(end.why, sizeof end.why, "%s", (const char *)failure->rest);
+    pass_end(ctx, g, &end);
 }
 
 /* Whom it still holds is passed on as this rank looks after what is due. */
@@ -393,33 +419,66 @@ static void take_joins(weft_context *ctx, int peer, const weft__gather_word *w)
     look(ctx, g);
 }
 
-static bool is_sound(const weft_context *ctx, const weft__gather_word *w)
+/* The lead hears of who gives up as if it had said both itself. */
+static void take_end(weft_context *ctx, const weft__gather_end *end)
 {
-    const int ranks = ctx->world_size, count = weft__set_count(w->set, ranks);
-    return w->key.size > 1 && w->key.size <= (uint32_t)ranks && w->lead >= 0 && w->lead < ranks &&
-           count > 0 && count <= (int)w->key.size &&
-           weft__set_next(w->set, ranks, 8 * (int)set_bytes(ctx)) < 0;
+    weft__create_message *m;
+    weft__gather_word *w;
+    if (end->lead != ctx->rank) {
+        pass_end(ctx, find(ctx, &end->key), end);
+        return;
+    }
+    w = weft__reserve_zeroed(sizeof *w + set_bytes(ctx));
+    m = weft__create_failure(&end->key, (weft_status)end->status, end->culprit, end->why);
+    if (w && m) {
+        w->key = end->key;
+        w->params = end->params;
+        w->lead = end->lead;
+        weft__set_add(w->set, end->rank);
+        weft__attempt_joins(ctx, end->rank, w);
+        weft__attempt_expired(ctx, end->rank, m);
+    }
+    weft__reserve_give(w);
+    weft__reserve_give(m);
 }
 
-static void gather_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static void take(weft_context *ctx, int peer, int type, const void *bytes)
 {
-    const bool fits = length == sizeof(weft__gather_word) + set_bytes(ctx);
-    /* Copied: what is sent in answer may come back through the same buffer. */
-    weft__gather_word *w = fits ? weft__reserve_get(length) : NULL;
-    if (fits && !w) return;
-    if (w) memcpy(w, bytes, length);
-    if (!w || !is_sound(ctx, w) || (type == WEFT__MESSAGE_GATHER_KNOWN && w->lead == ctx->rank))
-        weft__peer_refused(ctx, peer, "who has come to a new group is told in no sound way");
+    const weft__gather_word *w = bytes;
+    if (type == WEFT__MESSAGE_GATHER_GIVES_UP)
+        take_end(ctx, bytes);
     else if (type == WEFT__MESSAGE_GATHER_KNOWN)
         take_known(ctx, w);
     else if (w->lead == ctx->rank)
         lead_takes(ctx, peer, w);
     else
         take_joins(ctx, peer, w);
-    weft__reserve_give(w);
+}
+
+static void gather_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+{
+    /* Copied: what is sent in answer may come back through the same buffer. */
+    void *copy = weft__reserve_get(length);
+    if (!copy) return;
+    memcpy(copy, bytes, length);
+    if (weft__gather_is_sound(ctx, type, copy, length))
+        take(ctx, peer, type, copy);
+    else
+        weft__peer_refused(ctx, peer, "who has come to a new group, or gives it up, is told in no sound way");
+    weft__reserve_give(copy);
 }
 
 /* ---- what becomes of others, and time ---- */
+
+/* Whom it names to that rank it names to the lead from now on. */
+static void go_past(const weft_context *ctx, int rank)
+{
+    WEFT__LIST_EACH(&state_of(ctx)->list, at)
+    {
+        gathering *g = WEFT__LIST_ENTRY(at, gathering, link);
+        if (g->beside == rank) g->beside = g->lead;
+    }
+}
 
 static gathering *below_of(const weft_context *ctx, int rank)
 {
@@ -435,6 +494,7 @@ static void gather_peer_unreachable(weft_context *ctx, int rank, const char *why
 {
     gathering *g;
     (void)why;
+    go_past(ctx, rank);
     while ((g = below_of(ctx, rank)) != NULL) tell_lead(ctx, g);
 }
 
@@ -516,7 +576,7 @@ static void gather_close(weft_context *ctx)
 
 const weft__protocol weft__gathering_protocol = {.name = "gathering",
                                                  .first = WEFT__MESSAGE_GATHER_JOINS,
-                                                 .last = WEFT__MESSAGE_GATHER_KNOWN,
+                                                 .last = WEFT__MESSAGE_GATHER_GIVES_UP,
                                                  .open = gather_open,
                                                  .close = gather_close,
                                                  .message = gather_take_message,

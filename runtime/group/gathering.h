@@ -7,6 +7,8 @@
  *     JOINS    the attempt, its lead, who has come, and what all of these bring to the agreement
  *     KNOWN    whom the lead has heard of: it is said where the attempt goes on, to who said JOINS of others, which says it to who
  *              said JOINS to it.  Where the verdict comes first nobody says this.
+ *     GIVES_UP that one gives up the attempt, and why: to the rank above, beside what it says to the lead itself (EXPIRED, or, where
+ *              the lead is unreachable from it, nothing for now).  Each passes on the first of these that it hears.
  *
  * A rank keeps a record of an attempt: who has come, by its own call or by JOINS (come), whom it has named to a rank above (passed),
  * whom the lead has heard of (known).  It passes on who has come
@@ -25,29 +27,26 @@
  * - A rank nearer to the lead has the shorter patience.  So it is the speaker below one that says nothing that goes past it, with all
  *   it has heard, and those below that hear KNOWN from it.
  * - No deadline passes before a member has named itself to the lead: patience and holding end at a part of what is left of the time.
- *   So the lead does not say of one whom somebody in between keeps that it has not joined.
+ *   One whose own time is longer than that of who gives up first may be kept by somebody in between then: so the lead says of
+ *   who is missing that it "has not been heard of".
  * - What a member says to the lead by itself (EXPIRED) comes behind a JOINS with it on the same connection, or behind KNOWN: the
  *   lead has always heard of it.
+ * - Who gives up is heard by the lead as long as it reaches that or the rank above, and hears by the tree what becomes of it: a
+ *   member that has lost the lead alone does not fail alone.
  * - To the lead a member may be named any number of times, also when the attempt is over: it remembers the last REMEMBERED that
  *   were, behind which such a word opens an attempt that can end in nothing, as the lead's own caller does not come to it again.
  * - A rank is named by others after its end, too: the lead ends the attempt then, as if it had joined before its end.
  * - JOINS goes up only with somebody who was not passed on before, so each ends, whatever the ranks take the tree for. */
 #ifndef WEFT_GROUP_GATHERING_H
 #define WEFT_GROUP_GATHERING_H
-#include "create_message.h"
-
-/* JOINS and KNOWN. */
-typedef struct weft__gather_word {
-    weft__create_key key;
-    weft__group_params params; /* JOINS: of all in the set */
-    int32_t lead;
-    unsigned char set[]; /* by world rank (rank_set.h) */
-} weft__gather_word;
+#include "gather_word.h"
 
 /* This rank has come: its request's caller has.  False: there is no memory for it, and nothing is said. */
 bool weft__gathering_join(weft_request *req, const weft__create_key *key, const weft__group_params *params);
 /* The lead is told now, by this rank, that it has come, unless it has heard; may end the request. */
 void weft__gathering_name(weft_context *ctx, const weft__create_key *key);
+/* This rank gives up, which the rank above is told too; `failure` says why. */
+void weft__gathering_gives_up(weft_context *ctx, const weft__create_message *failure);
 /* The request has settled. */
 void weft__gathering_end(weft_context *ctx, const weft__create_key *key);
 /* The lead's: of that attempt nothing is to become any more, whoever is named. */

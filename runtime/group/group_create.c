@@ -170,7 +170,7 @@ static void send_join(weft_request *req)
         weft__group_create_fail(req, status, -1, weft_last_error());
 }
 
-/* Behind the word that it has come, which finds out whether the lead is there still. */
+/* Behind the word that it has come, which finds out whether the lead is there still; others carry it, too. */
 static void tell_expired(weft_request *req, weft_status status, int culprit, const char *why)
 {
     weft_context *ctx = req->ctx;
@@ -179,6 +179,7 @@ static void tell_expired(weft_request *req, weft_status status, int culprit, con
     weft__create_message *m = weft__create_failure(&key, status, culprit, why);
     if (!m) return;
     weft__gathering_name(ctx, &key);
+    weft__gathering_gives_up(ctx, m);
     weft__create_send(ctx, lead, WEFT__MESSAGE_CREATE_EXPIRED, m);
     weft__reserve_give(m);
 }
@@ -195,10 +196,13 @@ static void ended(weft_request *req)
 
 /* ---- ranks that are unreachable from here ---- */
 
-/* The lead is: the attempt has failed for all. */
+/* The lead is: the attempt has failed for all, which others may be able to tell it. */
 static void fail_unreachable_lead(weft_request *req, const char *why)
 {
     const int lead = req->u.creation->lead;
+    weft__create_message *m = weft__create_failure(&joining_of(req)->key, WEFT_ERR_PEER, lead, why);
+    if (m) weft__gathering_gives_up(req->ctx, m);
+    weft__reserve_give(m);
     weft__attempt_owe(req->ctx, lead, &joining_of(req)->key, why);
     weft__group_create_fail(req, WEFT_ERR_PEER, lead, why);
 }

@@ -147,12 +147,13 @@ static void abort_making(weft_group *group, const char *why)
     }
 }
 
-void weft__group_create_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes)
+void weft__group_create_missing(const weft_context *ctx, int world_rank, bool by_others, char *text,
+                                size_t bytes)
 {
     size_t at = strlen(text);
     char who[192];
     weft__peer_name(ctx, world_rank, who, sizeof who);
-    snprintf(text + at, bytes - at, "; %s has not joined", who);
+    snprintf(text + at, bytes - at, "; %s has not %s", who, by_others ? "been heard of" : "joined");
 }
 
 static void making_start(weft_request *req)

@@ -48,8 +48,10 @@ void weft__group_create_give_up(weft_request *req, weft_status status, const cha
 /* That member has died, and with it perhaps the lead's word, which others pass on (spreading.h) and bring all the same: it is
  * awaited for a while; then the lead is asked, and only where that does not answer either the request fails. */
 void weft__group_create_doubt(weft_request *req, int culprit, const char *why);
-/* "1.5 s passed; rank 3 (host b, pid 77) has not joined": at *at behind text, one that is missing. */
-void weft__group_create_missing(const weft_context *ctx, int world_rank, char *text, size_t bytes);
+/* "1.5 s passed; rank 3 (host b, pid 77) has not joined": behind text, one that is missing.  by_others: it may have come and others
+ * keep that yet, so it is one that "has not been heard of". */
+void weft__group_create_missing(const weft_context *ctx, int world_rank, bool by_others, char *text,
+                                size_t bytes);
 
 extern const weft__executor weft__making_executor;
 extern const weft__protocol weft__group_create_protocol;

@@ -256,7 +256,7 @@ static void on_expired(weft_context *ctx, attempt *a, int from, const weft__shri
     snprintf(text, sizeof text, "%s", weft__shrink_text(ctx, m));
     for (int i = 0; i < a->size && a->state == WEFT__SHRINK_GATHERING; i++)
         if (!a->joined[i] && weft__shrink_lives(ctx, a, i))
-            weft__group_create_missing(ctx, a->world[i], text, sizeof text);
+            weft__group_create_missing(ctx, a->world[i], false, text, sizeof text);
     fail_attempt(ctx, a, (weft_status)m->status, text);
 }
 

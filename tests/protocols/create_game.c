@@ -1,5 +1,6 @@
 /* create_game.c - new_group: members ask for groups in any order, late, never, or give up; ranks die, leave when they need no
- * group any more, or are stopped: for less than others wait for a lead's word, and those that lead nothing also for longer.
+ * group any more, or are stopped: for less than others wait for a lead's word, and those that lead nothing also for longer; or
+ * one and a lead do not reach each other.
  *
  * An attempt is one group that its members ask for once each.  What must hold: all that got OK have the same
  * group, and no other attempt's; nobody waits for ever; nobody gives up without a reason; who is named as
@@ -12,6 +13,7 @@
 #include "leave.h"
 #include "protocols.h"
 #include "trace.h"
+#include "wires_hearing.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -23,7 +25,8 @@ enum {
     STOPPED_LONG_MS = 2500,
     STOPS_MOST = 3,
     ROW_MOST = 8,
-    ROUNDS = 100
+    ROUNDS = 100,
+    NOBODY = -1
 };
 
 typedef struct attempt {
@@ -39,7 +42,8 @@ static int attempt_count;
 static int next_of[WIRES_RANKS_MAX]; /* attempt that a rank looks at next */
 static weft_group *worlds[WIRES_RANKS_MAX];
 static bool some_gave_up; /* somebody cancels, or does not come, or comes late */
-static bool some_cancelled, some_leave, left[WIRES_RANKS_MAX];
+static int late;          /* comes only when others have waited */
+static bool deaths, some_cancelled, some_leave, left[WIRES_RANKS_MAX];
 
 static void draw_attempt(attempt *a)
 {
@@ -127,6 +131,17 @@ static int stop_some(void)
     return ms;
 }
 
+/* Nothing comes from a lead to one of the others nor back, and neither finds out; and one comes later than others may wait. */
+static void part_from_lead(void)
+{
+    const int lead = chance_below(world.ranks), other = chance_below(world.ranks);
+    if (lead == other || !leads(lead)) return;
+    wires_lose_way(lead, other, true);
+    wires_lose_way(other, lead, true);
+    some_gave_up = true;
+    late = chance_below(world.ranks);
+}
+
 static bool needs_nothing(int rank)
 {
     for (int i = 0; i < attempt_count; i++)
@@ -160,13 +175,15 @@ static void leave_with_time(void)
 
 static void run(void)
 {
-    int idle = 0, stopped_ms = STOPPED_MS,
+    int idle = 0, waits_ms = STOPPED_MS,
         stops = world.hasty || chance_one_in(2) ? 0 : 1 + chance_below(STOPS_MOST);
     bool cancels = chance_one_in(8);
     some_leave = chance_one_in(4);
+    late = NOBODY;
+    if (!stops && !some_leave && !world.hasty && !deaths && chance_one_in(2)) part_from_lead();
     while (idle < 3 * world.ranks && world_deaths() < world.ranks) {
         int rank = world_some_rank();
-        if (chance_one_in(3) && !world_is_away(rank) && call_next(rank))
+        if (chance_one_in(3) && rank != late && !world_is_away(rank) && call_next(rank))
             idle = 0;
         else
             idle += !world_step();
@@ -174,9 +191,10 @@ static void run(void)
         if (some_leave && world_deaths() < world.ranks - 1 && chance_one_in(4)) leave(world_some_rank());
         if (!stops || world_deaths() == world.ranks || !chance_one_in(some_are_to_ask() ? 16 : 3)) continue;
         stops--;
-        if (stop_some() > STOPPED_MS) stopped_ms = STOPPED_LONG_MS;
+        if (stop_some() > STOPPED_MS) waits_ms = STOPPED_LONG_MS;
     }
-    for (int ms = 0; ms < stopped_ms; ms += STOPPED_MS)
+    if (late != NOBODY) waits_ms = chance_below(STOPPED_LONG_MS);
+    for (int ms = 0; ms < waits_ms; ms += STOPPED_MS)
         world_settle_for(STOPPED_MS * WEFT__MS); /* whoever was stopped goes on */
     for (int rank = 0; rank < world.ranks; rank++)
         while (world_lives(rank) && call_next(rank)) world_step();
@@ -286,9 +304,11 @@ void play_create(void)
     memset(left, 0, sizeof left);
     attempt_count = 1 + chance_below(ATTEMPTS_MOST);
     for (int i = 0; i < attempt_count; i++) draw_attempt(&attempts[i]);
-    if (chance_one_in(2)) world_plan_deaths(3);
+    deaths = chance_one_in(2);
+    if (deaths) world_plan_deaths(3);
     run();
     check();
     let_go();
     world_close();
+    wires_hearing_close(); /* ways are there again */
 }

@@ -8,6 +8,7 @@
 #include "rank_set.h"
 #include "reserve.h"
 #include "trace.h"
+#include "wires_hearing.h"
 #include "world.h"
 
 #include <setjmp.h>
@@ -47,7 +48,7 @@ static void begin(void)
     }
 }
 
-static void end(void)
+static void finish(void)
 {
     assert_false(trace_blamed());
     for (int i = 0; i < RANKS; i++) {
@@ -97,7 +98,7 @@ static void test_one_is_gone_past(void **state)
     assert_int_equal(weft_test(reqs[LEAD]), WEFT_OK);
     world_settle_for(200 * WEFT__MS);
     assert_int_equal(weft_test(reqs[LAST]), WEFT_OK);
-    end();
+    finish();
 }
 
 static void test_one_becomes_unreachable(void **state)
@@ -114,7 +115,7 @@ static void test_one_becomes_unreachable(void **state)
     weft__engine_drop(world_rank(SECOND));
     world_settle_for(1 * WEFT__MS);
     assert_true(lead_knows(SECOND) && lead_knows(LAST));
-    end();
+    finish();
 }
 
 /* What it was told by then, for others, is not lost with it. */
@@ -130,7 +131,7 @@ static void test_one_leaves(void **state)
     weft__engine_drop(world_rank(SECOND));
     world_settle_for(1 * WEFT__MS);
     assert_true(lead_knows(LAST));
-    end();
+    finish();
 }
 
 /* Where the attempt has ended before the last one comes, those in between hold it up no more. */
@@ -147,7 +148,7 @@ static void test_one_has_died(void **state)
     world_settle_for(1 * WEFT__MS);
     assert_int_equal(weft_test(reqs[LAST]), WEFT_ERR_PEER);
     assert_int_equal(reqs[LAST]->culprit, FIRST);
-    end();
+    finish();
 }
 
 /* Its name comes to the lead after its end. */
@@ -163,7 +164,7 @@ static void test_one_that_is_named_has_died(void **state)
     world_settle_for(200 * WEFT__MS);
     assert_int_equal(weft_test(reqs[SECOND]), WEFT_ERR_PEER);
     assert_int_equal(reqs[SECOND]->culprit, LAST);
-    end();
+    finish();
 }
 
 /* Who is above it has been told before, and holds it up no more. */
@@ -179,7 +180,7 @@ static void test_the_last_one_is_in_between(void **state)
     world_settle_for(1 * WEFT__MS);
     for (int i = LEAD; i < RANKS; i++) assert_int_equal(weft_test(reqs[i]), WEFT_OK);
     assert_false(has_attempts());
-    end();
+    finish();
 }
 
 /* It names one for whom it does not know who is above. */
@@ -194,12 +195,12 @@ static void test_one_does_not_come(void **state)
     assert_true(lead_knows(LAST));
     world_settle_for(1000 * WEFT__MS);
     assert_int_equal(weft_test(reqs[LAST]), WEFT_ERR_TIMEOUT);
-    assert_true(is_missing(LAST, "pid 2) has not joined"));
+    assert_true(is_missing(LAST, "pid 2) has not been heard of"));
     assert_false(is_missing(LAST, "pid 1)") || is_missing(LAST, "pid 3)"));
     ask(SECOND);
     world_settle_for(1 * WEFT__MS);
     assert_int_equal(weft_test(reqs[SECOND]), WEFT_ERR_TIMEOUT);
-    end();
+    finish();
 }
 
 /* However short the time, those whom the missing one keeps are not blamed in its place. */
@@ -213,9 +214,9 @@ static void test_time_is_short(void **state)
     ask_for(LAST, 80);
     world_settle_for(200 * WEFT__MS);
     assert_int_equal(weft_test(reqs[LAST]), WEFT_ERR_TIMEOUT);
-    assert_true(is_missing(LAST, "pid 1) has not joined"));
+    assert_true(is_missing(LAST, "pid 1) has not been heard of"));
     assert_false(is_missing(LAST, "pid 2)") || is_missing(LAST, "pid 3)"));
-    end();
+    finish();
 }
 
 /* Who gives up before anybody has named it names itself first: the lead ends the attempt for all. */
@@ -231,7 +232,61 @@ static void test_one_gives_up_at_once(void **state)
     world_settle_for(1 * WEFT__MS);
     assert_int_equal(weft_test(reqs[SECOND]), WEFT_ERR_CANCELLED);
     assert_int_equal(weft_test(reqs[LEAD]), WEFT_ERR_CANCELLED);
-    end();
+    finish();
+}
+
+static void part_from_lead(int rank, bool lost)
+{
+    wires_lose_way(LEAD, rank, lost);
+    wires_lose_way(rank, LEAD, lost);
+}
+
+/* It is known, and what it says at its end goes by others too: it does not fail alone. */
+static void test_one_gives_up_that_cannot_reach_the_lead(void **state)
+{
+    (void)state;
+    begin();
+    part_from_lead(LAST, true);
+    ask(LEAD);
+    ask(SECOND);
+    ask_for(LAST, 1000);
+    world_settle_for(400 * WEFT__MS);
+    assert_true(lead_knows(LAST));
+    world_settle_for(600 * WEFT__MS);
+    world_settle_for(20 * WEFT__MS);
+    assert_int_equal(weft_test(reqs[LAST]), WEFT_ERR_TIMEOUT);
+    assert_true(is_missing(LAST, "pid 1) has not been heard of"));
+    assert_int_equal(weft_test(reqs[LEAD]), WEFT_ERR_TIMEOUT);
+    ask(FIRST);
+    world_settle_for(20 * WEFT__MS);
+    assert_int_equal(weft_test(reqs[FIRST]), WEFT_ERR_TIMEOUT);
+    part_from_lead(LAST, false);
+    world_settle_for(20 * WEFT__MS);
+    finish();
+}
+
+static void test_the_lead_is_unreachable_from_one(void **state)
+{
+    (void)state;
+    begin();
+    part_from_lead(LAST, true);
+    ask(LEAD);
+    ask(SECOND);
+    ask(LAST);
+    world_settle_for(200 * WEFT__MS);
+    weft__engine_take(world_rank(LAST));
+    weft__group_create_protocol.peer_unreachable(world_rank(LAST), LEAD, "the lead is out of reach");
+    weft__engine_drop(world_rank(LAST));
+    world_settle_for(20 * WEFT__MS);
+    assert_int_equal(weft_test(reqs[LAST]), WEFT_ERR_PEER);
+    assert_int_equal(weft_test(reqs[LEAD]), WEFT_ERR_PEER);
+    assert_true(is_missing(LEAD, "the lead is out of reach"));
+    ask(FIRST);
+    world_settle_for(20 * WEFT__MS);
+    assert_int_equal(weft_test(reqs[FIRST]), WEFT_ERR_PEER);
+    part_from_lead(LAST, false);
+    world_settle_for(20 * WEFT__MS);
+    finish();
 }
 
 static void name(int by, const weft__create_key *key, int rank)
@@ -261,7 +316,7 @@ static void test_one_is_named_when_it_is_over(void **state)
     key.occurrence++; /* of another one it is the first word */
     name(FIRST, &key, LAST);
     assert_true(has_attempts());
-    end();
+    finish();
 }
 
 static bool is_refused(int rank, int by)
@@ -275,6 +330,51 @@ static bool refuses(int type, const weft__gather_word *w, size_t length)
     weft__gathering_protocol.message(world_rank(SECOND), FIRST, type, w, length);
     weft__engine_drop(world_rank(SECOND));
     return is_refused(FIRST, SECOND);
+}
+
+static bool refuses_end(const weft__gather_end *end, size_t length)
+{
+    weft__engine_take(world_rank(SECOND));
+    weft__gathering_protocol.message(world_rank(SECOND), FIRST, WEFT__MESSAGE_GATHER_GIVES_UP, end, length);
+    weft__engine_drop(world_rank(SECOND));
+    return is_refused(FIRST, SECOND);
+}
+
+static void test_what_is_no_end(void **state)
+{
+    const weft__gather_end sound = {.key = {.size = RANKS},
+                                    .lead = LEAD,
+                                    .rank = FIRST,
+                                    .status = WEFT_ERR_TIMEOUT,
+                                    .culprit = -1,
+                                    .why = "a reason"};
+    weft__gather_end end;
+    (void)state;
+    begin();
+    assert_false(refuses_end(&sound, sizeof sound));
+    assert_true(refuses_end(&sound, sizeof sound - 1));
+#define IS_REFUSED(field, value)                    \
+    do {                                            \
+        end = sound;                                \
+        end.field = (value);                        \
+        assert_true(refuses_end(&end, sizeof end)); \
+    } while (0)
+    IS_REFUSED(key.size, 1);
+    IS_REFUSED(key.size, RANKS + 1);
+    IS_REFUSED(lead, RANKS);
+    IS_REFUSED(lead, -1);
+    IS_REFUSED(rank, RANKS);
+    IS_REFUSED(rank, -1);
+    IS_REFUSED(rank, LEAD);
+    IS_REFUSED(status, WEFT_OK);
+    IS_REFUSED(culprit, RANKS);
+    IS_REFUSED(culprit, -2);
+#undef IS_REFUSED
+    end = sound;
+    memset(end.why, 'x', sizeof end.why);
+    assert_true(refuses_end(&end, sizeof end));
+    world_settle_for(1 * WEFT__MS);
+    finish();
 }
 
 static void test_what_is_no_word(void **state)
@@ -300,6 +400,8 @@ static void test_what_is_no_word(void **state)
     w->lead = LEAD;
     w->set[0] = 1u << RANKS;
     assert_true(refuses(WEFT__MESSAGE_GATHER_JOINS, w, length));
+    w->set[0] = 1u << LEAD | 1u << LAST; /* whom nobody names */
+    assert_true(refuses(WEFT__MESSAGE_GATHER_JOINS, w, length));
     w->set[0] = 0;
     assert_true(refuses(WEFT__MESSAGE_GATHER_JOINS, w, length));
     w->set[0] = 7;
@@ -307,7 +409,7 @@ static void test_what_is_no_word(void **state)
     assert_true(refuses(WEFT__MESSAGE_GATHER_JOINS, w, length));
     w->key.size = RANKS + 1;
     assert_true(refuses(WEFT__MESSAGE_GATHER_JOINS, w, length));
-    end();
+    finish();
 }
 
 int main(void)
@@ -321,7 +423,10 @@ int main(void)
                                        cmocka_unit_test(test_one_does_not_come),
                                        cmocka_unit_test(test_time_is_short),
                                        cmocka_unit_test(test_one_gives_up_at_once),
+                                       cmocka_unit_test(test_one_gives_up_that_cannot_reach_the_lead),
+                                       cmocka_unit_test(test_the_lead_is_unreachable_from_one),
                                        cmocka_unit_test(test_one_is_named_when_it_is_over),
+                                       cmocka_unit_test(test_what_is_no_end),
                                        cmocka_unit_test(test_what_is_no_word)};
     setenv("WEFT_LOG", "0", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

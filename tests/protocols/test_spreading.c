@@ -239,7 +239,7 @@ static void test_who_is_missing_is_named(void **state)
     world_away(FIRST, 5000 * WEFT__MS);
     world_settle_for(1500 * WEFT__MS);
     assert_int_equal(weft_test(reqs[LAST]), WEFT_ERR_TIMEOUT);
-    assert_non_null(strstr(weft_request_message(reqs[LAST]), "pid 4) has not joined"));
+    assert_non_null(strstr(weft_request_message(reqs[LAST]), "pid 4) has not been heard of"));
     end();
 }
 
