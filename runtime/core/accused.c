@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ACCUSED_NS (200 * WEFT__MS) /* until a rank is believed that presumes another one dead */
+#define ACCUSED_NS   (200 * WEFT__MS) /* until a rank is believed that presumes another one dead */
+#define ASK_AGAIN_NS (1000 * WEFT__MS)
 
 static bool accuses(const weft_context *ctx, int by, int rank)
 {
@@ -17,13 +18,51 @@ static bool accuses(const weft_context *ctx, int by, int rank)
     return accusers && accusers[by / 8] >> by % 8 & 1;
 }
 
-/* That live, as far as this rank knows. */
+/* `by`, as far as this rank knows. */
+static bool lives_and_accuses(const weft_context *ctx, int by, int rank)
+{
+    return accuses(ctx, by, rank) && !weft__is_gone(&ctx->peers[by]);
+}
+
+/* Who only is heard, and hears nothing from here, cannot be worked with, and has no say in who goes. */
+static bool counts(const weft_context *ctx, int by, int rank)
+{
+    const weft__peer *m = &ctx->peers[by];
+    return lives_and_accuses(ctx, by, rank) && (m->local >= 0 || !m->to_answer);
+}
+
 static int accusers_of(const weft_context *ctx, int rank)
 {
     int n = 0;
-    for (int by = 0; ctx->peers[rank].accusers && by < ctx->world_size; by++)
-        n += accuses(ctx, by, rank) && !weft__is_gone(&ctx->peers[by]);
+    for (int by = 0; ctx->peers[rank].accusers && by < ctx->world_size; by++) n += counts(ctx, by, rank);
     return n;
+}
+
+/* Something has to go to it and come back since it has said that another one is presumed dead.  Its watchdog answers. */
+static void ask_for_answer(weft_context *ctx, int by, int64_t now_ns)
+{
+    const weft__notice question = {.kind = WEFT__NOTICE_IS_HEARD, .subject = by};
+    ctx->peers[by].to_answer = true;
+    ctx->peers[by].asked_ns = now_ns;
+    weft__alarm_tell(ctx, by, &question);
+}
+
+/* Where this rank does not hear that host either nobody has to be waited for. */
+static bool is_judged_at_once(const weft__peer *m)
+{
+    return m->unheard && !m->heard_by_another;
+}
+
+void weft__accuser_answers(weft_context *ctx, int by)
+{
+    const int64_t now_ns = weft__now_ns();
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (!ctx->peers[by].to_answer) return;
+    ctx->peers[by].to_answer = false;
+    for (int i = 0; i < ctx->world_size; i++)
+        if (ctx->peers[i].accused_ns && accuses(ctx, by, i) && is_judged_at_once(&ctx->peers[i]))
+            ctx->peers[i].accused_ns = now_ns;
+    weft__alarm_check(ctx, now_ns);
 }
 
 void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
@@ -40,9 +79,10 @@ void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
     if (!m->accusers) m->accusers = calloc(1, ((size_t)ctx->world_size + 7) / 8);
     if (!m->accusers) return; /* no memory: deadlines speak */
     m->accusers[by / 8] = (unsigned char)(m->accusers[by / 8] | 1u << by % 8);
+    if (ctx->peers[by].local < 0 && !ctx->peers[by].to_answer) ask_for_answer(ctx, by, weft__now_ns());
     if (m->accused_ns) return;
     snprintf(m->suspicion, sizeof m->suspicion, "%.*s", (int)sizeof m->suspicion - 1, why);
-    m->accused_ns = weft__now_ns() + (m->unheard && !m->heard_by_another ? 0 : ACCUSED_NS);
+    m->accused_ns = weft__now_ns() + (is_judged_at_once(m) ? 0 : ACCUSED_NS);
     weft__alarm_check(ctx, m->accused_ns);
 }
 
@@ -113,9 +153,12 @@ void weft__peer_told_presumed(weft_context *ctx, int from, const weft__notice *n
     weft__peer_accused(ctx, notice->subject, from, notice->text);
 }
 
+/* Whether the one who says so is reached too is not asked: the group would have both. */
 bool weft__peer_is_accused(const weft_context *ctx, int rank)
 {
-    return accusers_of(ctx, rank) > 0;
+    for (int by = 0; ctx->peers[rank].accusers && by < ctx->world_size; by++)
+        if (lives_and_accuses(ctx, by, rank)) return true;
+    return false;
 }
 
 /* Where the two presume each other dead, the one goes that more others presume so; of as many the higher. */
@@ -133,12 +176,21 @@ static void judge(weft_context *ctx, int rank, int64_t now_ns)
     weft__peer *m = &ctx->peers[rank];
     bool goes = false, tells = m->passed_on;
     for (int by = 0; by < ctx->world_size && !goes; by++)
-        goes = accuses(ctx, by, rank) && !weft__is_gone(&ctx->peers[by]) && has_to_go(ctx, rank, by);
+        goes = counts(ctx, by, rank) && has_to_go(ctx, rank, by);
     /* Who has found that it does not reach it would say the same once it shrinks, and has a say in who goes. */
     if (atomic_load(&m->gone) == WEFT__UNREACHABLE && !m->by_hearsay) tells = true;
     if (goes) m->by_hearsay = true; /* one that was told to be unreachable, and is spared, stays so */
     if (goes) weft__peer_gone(ctx, rank, WEFT__PRESUMED_DEAD, !tells, m->suspicion);
-    m->accused_ns = !goes && accusers_of(ctx, rank) ? now_ns + ACCUSED_NS : 0;
+    m->accused_ns = !goes && weft__peer_is_accused(ctx, rank) ? now_ns + ACCUSED_NS : 0;
+}
+
+/* The question may have been lost with a connection. */
+static void ask_again(weft_context *ctx, int rank, int64_t now_ns)
+{
+    for (int by = 0; by < ctx->world_size; by++)
+        if (lives_and_accuses(ctx, by, rank) && ctx->peers[by].to_answer &&
+            now_ns - ctx->peers[by].asked_ns >= ASK_AGAIN_NS)
+            ask_for_answer(ctx, by, now_ns);
 }
 
 int64_t weft__accused_check(weft_context *ctx, int64_t now_ns)
@@ -148,6 +200,7 @@ int64_t weft__accused_check(weft_context *ctx, int64_t now_ns)
         const weft__peer *m = &ctx->peers[i];
         if (!m->accused_ns || weft__is_gone(m)) continue;
         if (now_ns >= m->accused_ns) judge(ctx, i, now_ns);
+        if (m->accused_ns) ask_again(ctx, i, now_ns);
         if (m->accused_ns && !weft__is_gone(m) && m->accused_ns < next) next = m->accused_ns;
     }
     return next;

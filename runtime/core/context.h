@@ -64,6 +64,8 @@ typedef struct weft__peer {
     bool hearsay;       /* another rank says that it has left: so it has by suspect_ns, whatever has come */
     char suspicion[192];
     unsigned char *accusers; /* a bit for each rank that presumes it dead; NULL: none does */
+    bool to_answer;          /* it presumes others dead, and has not answered this rank since it said so */
+    int64_t asked_ns;        /* that was asked for then */
     bool unheard; /* this rank hears nothing of its host, which it has knocked at: fault/heartbeat.c */
     bool heard_by_another; /* that is so, and rank heard_by does hear it */
     int heard_by;

@@ -1,5 +1,6 @@
 /* heartbeat.c - see heartbeat.h and heartbeats.md, whose names these are. */
 #include "heartbeat.h"
+#include "accused.h"
 #include "alarm.h"
 #include "engine.h"
 #include "heartbeat_asked.h"
@@ -377,7 +378,9 @@ static void heartbeat_notice(weft_context *ctx, int from, const weft__notice *no
     heartbeat *h = heartbeat_of(ctx);
     int64_t until;
     weft__engine_take(ctx);
-    if (notice->kind == WEFT__NOTICE_HEARD) {
+    if (notice->kind == WEFT__NOTICE_HEARD && notice->subject == from) {
+        weft__accuser_answers(ctx, from);
+    } else if (notice->kind == WEFT__NOTICE_HEARD) {
         take_answer(ctx, from, notice);
     } else {
         until = weft__heartbeat_is_asked(&h->askers, ctx, from, notice, weft__now_ns());

@@ -3,7 +3,8 @@
  * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit, or of two
  * connections to one host the one is silent, which is made anew, or of a host that is heard elsewhere one rank is said to be
  * dead, which the others are not, or a host of two loses another one, of one rank or two,
- * or of two connections to one host the one is made anew as the other one is given up, and the host vanishes later; ranks are away meanwhile,
+ * or of two connections to one host the one is made anew as the other one is given up, and the host vanishes later,
+ * or all ways from most hosts to the others are lost, or all back, or both; ranks are away meanwhile,
  * stopped or in a debugger, for up to seconds.  What must hold: a host that vanishes is presumed dead by all others in time, and
  * finds itself without them; and nobody ever is presumed dead otherwise, whoever is away.  Of a pair that a third host reaches
  * the two are unreachable for each other, once their connection could not be made again in time: the groups of both break at
@@ -52,7 +53,18 @@ typedef enum shrinking {
     SHRINKINGS
 } shrinking;
 
-typedef enum trouble { NOTHING, VANISHES, PAIR, SHORTLY, SILENT, HEARSAY, HOSTS, SIBLING, TROUBLES } trouble;
+typedef enum trouble {
+    NOTHING,
+    VANISHES,
+    PAIR,
+    SHORTLY,
+    SILENT,
+    HEARSAY,
+    HOSTS,
+    SIBLING,
+    PARTS,
+    TROUBLES
+} trouble;
 
 static struct {
     trouble what;
@@ -65,6 +77,8 @@ static struct {
     bool stood;       /* likewise: the connection to it has */
     bool apart;       /* likewise: rank 0 was unreachable from a as both vanished, and rank 1 was not */
     bool gone_by_then, silenced;
+    bool is_few[RANKS_MOST]; /* PARTS: it is of the smaller part, */
+    bool to_few, from_few;   /* to which all ways are lost, or from which */
     bool said;
     bool one_way;
     healing heals;
@@ -112,9 +126,21 @@ static void lose_a_sibling(bool lost)
     }
 }
 
+static void lose_parts(bool lost)
+{
+    for (int i = 0; i < world.ranks; i++)
+        for (int k = 0; k < world.ranks; k++)
+            if (game.is_few[i] != game.is_few[k])
+                wires_lose_way(i, k, lost && (game.is_few[k] ? game.to_few : game.from_few));
+}
+
 static void lose_ways(bool lost)
 {
     if (game.what == SILENT) return;
+    if (game.what == PARTS) {
+        lose_parts(lost);
+        return;
+    }
     if (game.what == SIBLING) lose_a_sibling(lost);
     for (int i = 0; i < 2 * game.on_b && is_by_host() && game.what != SIBLING; i++)
         lose_both_ways(game.a + i / 2, i % 2, lost);
@@ -172,6 +198,9 @@ static void check_gone(int rank, int other)
         (rank % game.a == 0 || other % game.a == 0))
         return;
     if (both_go() && (rank < 2) != (other < 2)) return;
+    if (game.what == PARTS && (game.is_few[rank] || game.is_few[other]) &&
+        since >= (LIMIT_MS * WEFT__MS) * 3 / 4)
+        return;
     const bool between = (rank == game.a) != (other == game.a);
     if (game.what == VANISHES && between && since >= (LIMIT_MS * WEFT__MS) * 3 / 4) return;
     if (game.what == HEARSAY && game.said && (other == 0 || other == game.b || rank == 0 || rank == game.b))
@@ -232,6 +261,18 @@ static void swap_pair(void)
     game.b = a;
 }
 
+/* Less than half of all, whichever. */
+static void draw_parts(void)
+{
+    int order[RANKS_MOST];
+    for (int i = 0; i < world.ranks; i++) order[i] = i;
+    chance_shuffle(order, world.ranks);
+    for (int few = 1 + chance_below((world.ranks - 1) / 2); few > 0; few--)
+        game.is_few[order[few - 1]] = true;
+    game.to_few = !chance_one_in(3);
+    game.from_few = !game.to_few || chance_one_in(3);
+}
+
 static void draw_game(void)
 {
     game.what = (trouble)chance_below(TROUBLES);
@@ -242,6 +283,9 @@ static void draw_game(void)
     if (game.what == HEARSAY && world.ranks < 6) game.what = NOTHING;
     if (game.what == HOSTS && world.ranks < 4) game.what = NOTHING;
     if (game.what == SIBLING && world.ranks < 5) game.what = NOTHING;
+    if (game.what == PARTS && world.ranks < 3) game.what = NOTHING;
+    memset(game.is_few, 0, sizeof game.is_few);
+    if (game.what == PARTS) draw_parts();
     game.mends_ns = 0;
     game.stood = game.apart = game.gone_by_then = false;
     game.on_b = game.what == HOSTS && world.ranks > 4 && chance_one_in(2) ? 2 : 1;
@@ -250,7 +294,7 @@ static void draw_game(void)
     game.one_way = chance_one_in(2);
     game.heals = (healing)chance_below(HEALINGS);
     game.shrinks = game.what == PAIR ? (shrinking)chance_below(SHRINKINGS) : NOT_SHRUNK;
-    if (game.what == HOSTS) game.shrinks = BY_ALL;
+    if (game.what == HOSTS || game.what == PARTS) game.shrinks = BY_ALL;
     if (game.shrinks != NOT_SHRUNK) game.b = (game.a + 1) % world.ranks; /* the one listens to the other */
     if (game.shrinks != NOT_SHRUNK && chance_one_in(2)) swap_pair();
     game.notices_lost = game.what == PAIR && game.heals == NEVER && chance_one_in(2);
@@ -279,7 +323,7 @@ static void make_groups(void)
         all[i] = i;
         if (i != game.b) others[n++] = i;
     }
-    for (int i = 0; i < world.ranks && game.what == HOSTS; i++)
+    for (int i = 0; i < world.ranks && (game.what == HOSTS || game.what == PARTS); i++)
         game.shrunk[i] = world_group(i, world_group_id(0), all, world.ranks);
     for (int i = 0; i < world.ranks && game.what == PAIR; i++) {
         game.both[i] = world_group(i, world_group_id(0), all, world.ranks);
@@ -301,7 +345,8 @@ static bool has_found(int rank)
 
 static void may_shrink(int rank)
 {
-    const weft_call call = {.timeout_ms = game.shrinks == FINDER_LAST ? PATIENT_MS : SHRINK_MS};
+    const bool is_patient = game.shrinks == FINDER_LAST || game.what == PARTS;
+    const weft_call call = {.timeout_ms = is_patient ? PATIENT_MS : SHRINK_MS};
     weft_group *group = game.shrunk[rank];
     if (!group || game.reqs[rank] || atomic_load(&group->state) != WEFT__BROKEN || chance_one_in(4)) return;
     if (game.shrinks == FINDER_LAST && has_found(rank)) return;
@@ -364,6 +409,20 @@ static void check_hosts(void)
     }
 }
 
+static void check_parts(void)
+{
+    int most = -1;
+    for (int i = 0; i < world.ranks; i++)
+        if (!game.is_few[i] && (most < 0 || has_made(i))) most = i;
+    for (int i = 0; i < world.ranks; i++) {
+        if (has_made(i) == game.is_few[i] || !game.reqs[i] || !weft_is_completed(game.reqs[i]))
+            trace_blame("rank %d of the %s part has %s group: %s", i, game.is_few[i] ? "smaller" : "larger",
+                        has_made(i) ? "a" : "no",
+                        game.reqs[i] ? weft_request_message(game.reqs[i]) : "it has not asked");
+        if (has_made(i) && has_made(most)) check_same(game.made[most], game.made[i]);
+    }
+}
+
 static void release_all(void)
 {
     for (int i = 0; i < world.ranks; i++) weft_release(game.reqs[i]);
@@ -373,7 +432,8 @@ static void release_all(void)
 static void send_away(void)
 {
     int rank = chance_below(world.ranks);
-    if (game.what == PAIR || game.what == SILENT || is_by_host() || !chance_one_in(6)) return;
+    if (game.what == PAIR || game.what == SILENT || game.what == PARTS || is_by_host() || !chance_one_in(6))
+        return;
     if (weft__now_ns() >= game.at_ns - 3000 * WEFT__MS) game.was_away[rank] = true;
     world_away(rank, (1 + chance_below(3000)) * WEFT__MS);
 }
@@ -445,6 +505,7 @@ static void check_end(void)
     if (game.what == PAIR) check_pair(listen);
     if (game.what == PAIR) check_shrunk();
     if (game.what == HOSTS) check_hosts();
+    if (game.what == PARTS) check_parts();
     if (game.what == SILENT && wires_is_silent(game.a, game.b))
         trace_blame("the connection of rank %d to rank %d has not been made anew", game.a, game.b);
 }

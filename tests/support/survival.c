@@ -140,21 +140,9 @@ void survival_check_groups(job_rank *me)
     }
 }
 
-/* Whoever is heard by ranks that it does not hear accuses them there, as they accuse it, so that it may be none. */
-static void check_at_most_one(job_rank *me, const survival_parts *parts)
-{
-    if (job_results(me, me->rank)[SURVIVAL_STATUS] != WEFT_OK) return;
-    for (int i = 0; i < me->size; i++)
-        CHECK(job_results(me, i)[SURVIVAL_STATUS] != WEFT_OK || parts->of[i] == parts->of[me->rank]);
-}
-
 void survival_check_parts(job_rank *me, const survival_parts *parts, const char *text)
 {
     int size = 0;
-    if (parts->heard) {
-        check_at_most_one(me, parts);
-        return;
-    }
     for (int i = 0; i < me->size; i++) size += parts->of[i] == parts->of[me->rank];
     if (2 * size > me->size || (2 * size == me->size && parts->of[0] == parts->of[me->rank])) {
         if (job_results(me, me->rank)[SURVIVAL_STATUS] != WEFT_OK)
@@ -162,7 +150,7 @@ void survival_check_parts(job_rank *me, const survival_parts *parts, const char 
         CHECK_INT(job_results(me, me->rank)[SURVIVAL_MADE] > 0, 1);
     } else {
         CHECK_INT(job_results(me, me->rank)[SURVIVAL_STATUS], WEFT_ERR_PEER);
-        CHECK_TEXT(text, "WEFT_QUORUM=majority");
+        if (!parts->heard) CHECK_TEXT(text, "WEFT_QUORUM=majority");
     }
 }
 

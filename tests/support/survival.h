@@ -19,7 +19,7 @@ enum {
 /* Who is in which part of a job that falls apart. */
 typedef struct survival_parts {
     int size, of[JOB_RANKS_MAX];
-    bool heard; /* parts that do not hear others may be heard by them all the same */
+    bool heard; /* the one that does not go on may hear of that from the other, which does not hear it */
 } survival_parts;
 
 /* `sizes` has a digit for each part: how many ranks it has.  By the same words on all ranks it is the same. */
@@ -35,8 +35,7 @@ weft_status survival_go_on(job_rank *me, int64_t calm_ns, char *text, size_t byt
 
 /* When all have gone on or ended. */
 void survival_check_groups(job_rank *me);
-/* Parts that do not find each other again: the one of more than half goes on, or of half with rank 0; where
- * one is heard by others whom it does not hear, at most one. */
+/* Parts that do not find each other again: the one of more than half goes on, or of half with rank 0. */
 void survival_check_parts(job_rank *me, const survival_parts *parts, const char *text);
 /* One of two halves goes on, whichever it is. */
 void survival_check_halves(job_rank *me, const survival_parts *parts, const char *text);

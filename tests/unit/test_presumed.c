@@ -39,6 +39,7 @@ static bool is_gone(int rank)
 static void accuse(int rank, int by)
 {
     weft__peer_accused(ctx, rank, by, "is lost: it is silent");
+    weft__accuser_answers(ctx, by);
 }
 
 /* The clock says that it is so late that all are judged. */
@@ -75,6 +76,57 @@ static void test_who_is_presumed_dead_itself_is_not_believed(void **state)
     assert_false(is_gone(0));
     accuse(0, 2); /* somebody else says so too */
     judge_all();
+    assert_true(is_gone(0));
+    end();
+}
+
+static void test_who_is_not_reached_is_not_believed(void **state)
+{
+    (void)state;
+    begin();
+    weft__peer_accused(ctx, 0, 4, "is lost: it is silent");
+    accuse(4, 2);
+    (void)lone_rank_take_queued(ctx);
+    weft__peer_accused(ctx, 2, 4, "is lost: it is silent"); /* as many say so of 2, if it is counted */
+    assert_int_equal(lone_rank_take_queued(ctx), 0);        /* it has been asked, and has not answered */
+    judge_all();
+    assert_false(is_gone(0) || is_gone(2));
+    assert_true(is_gone(4));
+    end();
+}
+
+/* The question may have been lost; and what it has not answered since it spoke last does not count. */
+static void test_who_does_not_answer_is_asked_again(void **state)
+{
+    (void)state;
+    begin();
+    weft__peer_accused(ctx, 0, 4, "is lost: it is silent");
+    judge_all();
+    assert_int_equal(lone_rank_take_queued(ctx), 1);
+    ctx->peers[4].asked_ns -= 1000 * WEFT__MS;
+    judge_all();
+    assert_int_equal(lone_rank_take_queued(ctx), 1);
+    weft__accuser_answers(ctx, 4);
+    assert_false(is_gone(0));
+    judge_all();
+    assert_true(is_gone(0));
+    end();
+}
+
+/* Whose host this rank does not hear either goes as soon as the other one has answered. */
+static void test_the_answer_is_judged_at_once(void **state)
+{
+    int64_t before;
+    (void)state;
+    begin();
+    ctx->peers[0].unheard = true;
+    weft__peer_accused(ctx, 0, 4, "is lost: it is silent");
+    judge_all();
+    assert_false(is_gone(0));
+    before = weft__now_ns();
+    assert_true(ctx->peers[0].accused_ns > before);
+    weft__accuser_answers(ctx, 4);
+    (void)weft__accused_check(ctx, weft__now_ns());
     assert_true(is_gone(0));
     end();
 }
@@ -357,6 +409,7 @@ static void test_who_has_found_it_says_so(void **state)
         begin();
         make_unreachable(0, told);
         accuse(0, 2);
+        assert_int_equal(lone_rank_take_queued(ctx), 1); /* whether that one can be reached */
         judge_all();
         assert_int_equal(atomic_load(&ctx->peers[0].gone), WEFT__PRESUMED_DEAD);
         assert_int_equal(lone_rank_take_queued(ctx), told ? 0 : LONE_WORLD - 2);
@@ -373,11 +426,11 @@ static void test_who_is_presumed_dead_is_told(void **state)
                            .text = "is unreachable"};
     (void)state;
     begin();
-    weft__peer_told_presumed(ctx, 2, &notice); /* reaches it, or does not ask for it */
-    assert_int_equal(lone_rank_take_queued(ctx), 0);
+    weft__peer_told_presumed(ctx, 2, &notice);       /* reaches it, or does not ask for it */
+    assert_int_equal(lone_rank_take_queued(ctx), 1); /* the question to that one */
     notice.knows = 1;
     weft__peer_told_presumed(ctx, 4, &notice);
-    assert_int_equal(lone_rank_take_queued(ctx), 1);
+    assert_int_equal(lone_rank_take_queued(ctx), 2);
     assert_true(ctx->peers[0].passed_on);
     end();
 }
@@ -394,6 +447,9 @@ int main(void)
         cmocka_unit_test(test_who_has_found_it_says_so),
         cmocka_unit_test(test_it_is_believed_later),
         cmocka_unit_test(test_who_is_presumed_dead_itself_is_not_believed),
+        cmocka_unit_test(test_who_is_not_reached_is_not_believed),
+        cmocka_unit_test(test_who_does_not_answer_is_asked_again),
+        cmocka_unit_test(test_the_answer_is_judged_at_once),
         cmocka_unit_test(test_the_second_who_says_so_is_heard_too),
         cmocka_unit_test(test_of_two_the_higher_goes),
         cmocka_unit_test(test_of_two_that_one_goes_that_more_have_lost),
