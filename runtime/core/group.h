@@ -146,8 +146,9 @@ struct weft_group {
     weft_status cause;      /* BROKEN, FAILED: why; written before state */
     int culprit;            /* BROKEN: world rank that is gone, or -1 */
     uint64_t broken_number; /* BROKEN: of the collective that failed; 0: none in particular */
-    bool repeated;          /* BROKEN: told once more before the goodbye; engine */
-    weft__telling telling;  /* BROKEN: engine */
+    char *late_abort; /* BROKEN: why it was aborted after that, which has ended messages too; NULL; engine */
+    bool repeated;    /* BROKEN: told once more before the goodbye; engine */
+    weft__telling telling; /* BROKEN: engine */
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
     uint8_t modules; /* a bit for each kind of memory for which all members have the same module */

@@ -114,6 +114,54 @@ bool weft__group_is_aborted(const weft_group *group)
     return group->cause == WEFT_ERR_CANCELLED && group->broken_number == 0;
 }
 
+weft__notice weft__late_abort_notice(const weft_group *group)
+{
+    weft__notice notice = {.kind = WEFT__NOTICE_BROKEN,
+                           .subject = WEFT_ERR_CANCELLED,
+                           .group = group->id,
+                           .culprit = -1,
+                           .knows = 1};
+    snprintf(notice.text, sizeof notice.text, "%.*s", (int)sizeof notice.text - 1, group->late_abort);
+    return notice;
+}
+
+/* It was broken before, so that messages between its living members still went on.  Who aborts it tells each member; who
+ * hears that tells the next living one behind it too, so that it comes to all though the one ends amid telling. */
+static void tell_late_abort(weft_group *group, bool to_all)
+{
+    weft_context *ctx = group->ctx;
+    const weft__notice notice = weft__late_abort_notice(group);
+    for (int i = 1; i < group->size; i++) {
+        const int rank = group->world[(group->rank + i) % group->size];
+        if (weft__is_gone(&ctx->peers[rank])) continue;
+        weft__alarm_tell(ctx, rank, &notice);
+        if (!to_all) return;
+    }
+}
+
+/* The first cause stays, as every later call is told it. */
+static void abort_late(weft_group *group, const weft__verdict *v, bool tell)
+{
+    weft_request *req;
+    if (group->late_abort || weft__group_is_aborted(group)) return;
+    group->late_abort = strdup(v->why);
+    if (!group->late_abort) return; /* no memory: deadlines end them */
+    weft__group_ref(group);
+    tell_late_abort(group, tell);
+    while ((req = next_to_fail(group, WEFT__COLLECTIVE | WEFT__PAIR)) != NULL) {
+        char text[WEFT__SENTENCE_BYTES], name[256];
+        weft__request_name(req, name, sizeof name);
+        snprintf(text, sizeof text, "%s: %.700s", name, v->why);
+        weft__request_fail(req, v->cause, text);
+    }
+    weft__group_unref(group);
+}
+
+static bool is_abort(const weft__verdict *v)
+{
+    return v->cause == WEFT_ERR_CANCELLED && v->number == 0;
+}
+
 void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
 {
     weft_request *req;
@@ -123,6 +171,7 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
                  v->cause, v->culprit);
     if (v->cause == WEFT_ERR_PEER && is_dead(group->ctx, v->culprit))
         break_newer(group->ctx, v->culprit, group);
+    if (atomic_load(&group->state) == WEFT__BROKEN && is_abort(v)) abort_late(group, v, tell);
     if (atomic_load(&group->state) != WEFT__READY) return;
     weft__group_ref(group);
     group->cause = v->cause;

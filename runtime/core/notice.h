@@ -67,7 +67,7 @@ typedef struct weft__notice {
         knows; /* HERE: the group exists here, with a scope a weft__late_knows; HEARD: 1, it is; GONE: 1, the receiver is to tell all
                            others, as the sender may not reach them, or that it has left is told by
                            another rank; UNREACHABLE: 1, the sender was only told of it; BROKEN: likewise the members on the host
-                           of the culprit, which is unreachable from there */
+                           of the culprit, which is unreachable from there; without one: it was aborted when it was broken */
     int32_t culprit; /* BROKEN: world rank that is gone, or -1; GONE, UNREACHABLE: from which the subject is;
                        PRESUMED_DEAD, of the receiver: which presumes that */
     int32_t gone;    /* BROKEN: weft__gone of the culprit, as it is known to the one that tells */

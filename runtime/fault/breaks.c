@@ -69,11 +69,20 @@ static void repeat_to(weft_context *ctx, const weft__notice *notice, bool told, 
     }
 }
 
+static void repeat_late_abort(const weft_group *group)
+{
+    weft__notice notice;
+    if (!group->late_abort) return;
+    notice = weft__late_abort_notice(group);
+    repeat_to(group->ctx, &notice, true, group->world, group->size);
+}
+
 static void repeat_group(weft_group *group)
 {
     weft__notice notice = weft__break_notice(group);
     group->repeated = true;
     repeat_to(group->ctx, &notice, group->telling.all, group->world, group->size);
+    repeat_late_abort(group);
 }
 
 /* Takes it out. */
@@ -98,6 +107,7 @@ static void remember(weft_group *group)
         return;
     }
     past->notice = weft__break_notice(group);
+    repeat_late_abort(group);
     past->told = group->telling.all;
     past->size = group->size;
     memcpy(past->world, group->world, (size_t)group->size * sizeof *past->world);
@@ -157,6 +167,12 @@ static void pass_to_culprit(const weft_group *group, const weft__notice *notice)
             weft__alarm_tell(ctx, group->world[i], &passed);
 }
 
+/* The group had been broken before that, which other words tell. */
+static bool is_late_abort(const weft__notice *notice)
+{
+    return notice->knows && notice->gone == WEFT__LIVES;
+}
+
 static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
@@ -168,7 +184,7 @@ static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
     if (group) {
         if (notice->gone == WEFT__UNREACHABLE && notice->knows) pass_to_culprit(group, notice);
         break_as_told(group, notice);
-        weft__telling_heard(group, peer, notice);
+        if (!is_late_abort(notice)) weft__telling_heard(group, peer, notice);
         weft__group_unref(group);
     } else {
         weft__early_keep(ctx, notice->group, WEFT__MESSAGE_BROKEN, peer, notice, sizeof *notice);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { RANKS = 3 };
 
@@ -237,6 +238,40 @@ static void aborted_before_it_begins(job_rank *me)
     }
 }
 
+/* One that a death has broken: messages between those that live go on until somebody aborts it, on all of them. */
+static void aborted_when_broken(job_rank *me)
+{
+    enum { VICTIM = 3, WHO_ABORTS = 2, LOOK_MS = 50 };
+    const int other = 1 - me->rank;
+    int32_t early = 0, late = 0;
+    weft_request *before = NULL, *after = NULL;
+    weft_group *group = job_group(me, VICTIM + 1, "broken", 0);
+    if (me->rank < 2) CHECK_OK(weft_irecv(group, &early, 1, WEFT_INT32, other, 4, NULL, &before));
+    job_meet(me);
+    if (me->rank == VICTIM) pause();
+    if (me->rank == 0) job_kill(me, VICTIM);
+    CHECK_INT(job_await_break(group, JOB_LATE_MS), WEFT_ERR_PEER);
+    if (me->rank < 2) {
+        job_message_works(group, 0, 1, 1);
+        CHECK_OK(weft_irecv(group, &late, 1, WEFT_INT32, other, 5, NULL, &after));
+        CHECK_INT(weft_wait(before, LOOK_MS), WEFT_PENDING);
+    }
+    job_mark(me, 0);
+    job_await(me, 0, VICTIM);
+    if (me->rank == WHO_ABORTS) CHECK_OK(weft_group_abort(group, "its data is gone"));
+    if (me->rank < 2) {
+        WAIT_STATUS(WEFT_ERR_CANCELLED, before);
+        CHECK_TEXT(weft_request_message(before), "rank 2 aborted the group: its data is gone");
+        WAIT_STATUS(WEFT_ERR_CANCELLED, after);
+        CHECK_TEXT(weft_request_message(after), "irecv");
+        weft_release(before);
+        weft_release(after);
+    }
+    CHECK_STATUS(WEFT_ERR_PEER, weft_group_status(group)); /* the first cause stays */
+    if (me->rank != WHO_ABORTS) return;
+    CHECK_OK(weft_group_free(group)); /* nobody waits: the others hear of it though it leaves */
+}
+
 /* A group that is being made can be aborted, and a cancelled making has failed for all. */
 static void making(job_rank *me)
 {
@@ -274,6 +309,8 @@ int main(int argc, char **argv)
         JOB_TEST("half an exchange", .ranks = RANKS, .body = half_exchanged),
         JOB_TEST("group_abort", .ranks = RANKS, .body = aborted),
         JOB_TEST("group_abort and leaving", .ranks = 4, .body = aborted_and_left),
+        JOB_TEST("group_abort when a death has broken it", .ranks = 4, .body = aborted_when_broken,
+                 .processes = true, .killed = 1U << 3),
         JOB_TEST("an abort before it begins", .ranks = 2, .body = aborted_before_it_begins),
         JOB_TEST("a group being made", .ranks = RANKS, .body = making),
     };

@@ -81,7 +81,7 @@ class Group(Objects):
         check(lib.weft_group_set_timeout(self._open_handle(), milliseconds(timeout, 0)))
 
     def abort(self, why: str = "") -> None:
-        """Settle everything in flight on every member, cancelled: "rank 2 aborted the group: WHY"."""
+        """Settle everything in flight on every member, cancelled: "rank 2 aborted the group: WHY"; of a broken group messages too."""
         check(lib.weft_group_abort(self._open_handle(), why.encode()))
 
     def report(self) -> str:
