@@ -71,12 +71,17 @@ weft_status weft__keys_derive(const void *secret, size_t bytes, const char *job_
     curves =
         derive_curve(master, "curve server", job_name, made.curve_server_public, made.curve_server_secret) &&
         derive_curve(master, "curve client", job_name, made.curve_client_public, made.curve_client_secret);
-    randombytes_buf(made.own_secret, sizeof made.own_secret);
-    curves = curves && crypto_scalarmult_base(made.own_public.bytes, made.own_secret) == 0;
     if (curves) *keys = made;
     sodium_memzero(master, sizeof master);
     sodium_memzero(&made, sizeof made);
     return curves ? WEFT_OK : weft__fail(WEFT_ERR_SYSTEM, "no keys can be made from the job's secret");
+}
+
+weft_status weft__keys_draw(weft__keys *keys)
+{
+    randombytes_buf(keys->own_secret, sizeof keys->own_secret);
+    if (!crypto_scalarmult_base(keys->own_public.bytes, keys->own_secret)) return WEFT_OK;
+    return weft__fail(WEFT_ERR_SYSTEM, "libsodium makes no public key of what it has drawn");
 }
 
 void weft__hello_make(const weft__keys *keys, weft__purpose purpose, int from, int to, weft__hello *hello)

@@ -33,15 +33,17 @@ typedef struct weft__keys {
     uint8_t job[16];                                       /* public: tells jobs apart on one port */
     char curve_server_public[41], curve_server_secret[41]; /* Z85, for ZeroMQ CURVE */
     char curve_client_public[41], curve_client_secret[41];
-    uint8_t own_secret[WEFT__KEY_BYTES]; /* drawn anew with each set of keys: of one rank, in one launch */
+    uint8_t own_secret[WEFT__KEY_BYTES]; /* of one rank, in one launch; zeros where nobody has drawn it */
     weft__rank_key own_public;
     weft__rank_key *ranks; /* of the world, as each has told at joining (keys.h); NULL: not yet */
     int world;             /* so many of them */
     _Atomic int users;     /* see keys.h */
 } weft__keys;
-/* job_name is part of what is derived: two jobs with one secret cannot mix.  Draws the rank's own pair.  Who keeps keys
+/* job_name is part of what is derived: two jobs with one secret cannot mix.  Who keeps keys
  * has them from keys.h. */
 weft_status weft__keys_derive(const void *secret, size_t bytes, const char *job_name, weft__keys *keys);
+/* A pair of this rank's own, in place. */
+weft_status weft__keys_draw(weft__keys *keys);
 
 typedef enum weft__purpose { WEFT__PURPOSE_DATA = 1, WEFT__PURPOSE_FD_EXCHANGE } weft__purpose;
 

@@ -51,9 +51,14 @@ weft_status weft__keys_make(const void *secret, size_t bytes, const char *job_na
 weft_status weft__keys_of_launch(const weft__keys *job, const char *nonce, weft__keys **keys)
 {
     char name[sizeof "launch " + 2 * WEFT__RUN_NONCE_BYTES];
+    weft__keys *made;
+    weft_status status;
     WEFT__ASSERT(strlen(nonce) == 2 * WEFT__RUN_NONCE_BYTES);
     snprintf(name, sizeof name, "launch %s", nonce);
-    return weft__keys_make(job->data, sizeof job->data, name, keys);
+    status = weft__keys_make(job->data, sizeof job->data, name, &made);
+    if (status == WEFT_OK && (status = weft__keys_draw(made))) weft__keys_drop(made);
+    if (status == WEFT_OK) *keys = made;
+    return status;
 }
 
 weft_status weft__keys_room(weft__keys *keys, int world)

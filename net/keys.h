@@ -8,8 +8,8 @@
  * recorded of a connection that stood then, since its last change of keys, and of no other.  Each set of keys takes some pages and
  * system calls: who needs keys that are there already takes a share of them.
  *
- * Each rank draws a key pair of its own for each launch.  The secret one never leaves that memory; the public one
- * travels with the rank's card at joining, so it is bound to rank and launch by whoever hands out the cards, or hands them on. */
+ * Each rank draws a key pair of its own for each launch.  The secret one never leaves that memory, of which a child has a copy, not
+ * locked, until it calls exec or ends; the public one travels with the rank's card at joining, so it is bound to rank and launch by whoever hands out the cards, or hands them on. */
 #ifndef WEFT_NET_KEYS_H
 #define WEFT_NET_KEYS_H
 #include "auth.h"
@@ -17,7 +17,8 @@
 /* As weft__keys_derive; the caller is the first user. */
 weft_status weft__keys_make(const void *secret, size_t bytes, const char *job_name, weft__keys **keys);
 /* Those of one launch of the job, whose nonce (rendezvous.h) is part of what they are made of: with one secret and one
- * name, what is said in one launch is a stranger's in another.  The caller is the first user. */
+ * name, what is said in one launch is a stranger's in another.  These have a pair of this rank's own.  The caller is the first
+ * user. */
 weft_status weft__keys_of_launch(const weft__keys *job, const char *nonce, weft__keys **keys);
 /* Room for the public keys of a world's ranks, in keys->ranks, which whoever has met them fills in before others use it: a
  * rank is proved to be the one that told its key under that number. */

@@ -3,7 +3,8 @@
  * Whoever connects is a stranger until its proof is there.  It gets one of a fixed number of places (the
  * oldest makes room), a time limit, and nothing is read from it but a hello and a proof of fixed size.
  * Silence, garbage and a wrong secret end that connection alone; the first is told as a warning, the others
- * as information, so that a port scanner cannot fill the log. */
+ * as information, so that a port scanner cannot fill the log.  Likewise, apart from those, whoever knows the name of the launch
+ * and claims to be a rank without its key: no scanner can have that line instead. */
 #include "clock.h"
 #include "descriptor.h"
 #include "log.h"
@@ -56,14 +57,18 @@ void weft__tcp_guest_end(weft__tcp_guest *guest)
     free_place(guest);
 }
 
-static void turn_away(weft__tcp_guest *guest, const char *why)
+static void turn_away_as(weft__tcp_guest *guest, bool *told, const char *why)
 {
     char text[WEFT__TCP_TEXT];
     weft__tcp_address_text(&guest->address, text);
-    weft__log(guest->tcp->stranger_told ? WEFT__INFO : WEFT__WARN, "tcp: connection from %s closed: %s", text,
-              why);
-    guest->tcp->stranger_told = true;
+    weft__log(*told ? WEFT__INFO : WEFT__WARN, "tcp: connection from %s closed: %s", text, why);
+    *told = true;
     weft__tcp_guest_end(guest);
+}
+
+static void turn_away(weft__tcp_guest *guest, const char *why)
+{
+    turn_away_as(guest, &guest->tcp->stranger_told, why);
 }
 
 /* Both ends come to the same choice: the lower rank's connection stays.  Where that one is making none, or has been at it for longer than a
@@ -146,7 +151,7 @@ static weft__tcp_step tcp_accept_advance(weft__tcp_guest *guest)
 }
 
 /* Whose key is another one, and who does not know the job's secret, cannot be told apart. */
-static const char *unproved(const weft__tcp_guest *guest)
+static void turn_away_unproved(weft__tcp_guest *guest)
 {
     const int from = guest->hello.hello.from;
     weft__fail(WEFT_ERR_AUTH,
@@ -154,10 +159,10 @@ static const char *unproved(const weft__tcp_guest *guest)
                "not know the job's "
                "secret, or what it said was changed on its way",
                from);
-    return weft_last_error();
+    turn_away_as(guest, &guest->tcp->claim_told, weft_last_error());
 }
 
-/* The hello is here: NULL, and the answer is made; or what speaks against it. */
+/* What speaks against a hello before anything of it is opened; NULL: nothing. */
 static const char *why_not(weft__tcp_guest *guest)
 {
     const weft__tcp *tcp = guest->tcp;
@@ -174,10 +179,21 @@ static const char *why_not(weft__tcp_guest *guest)
             (int)hello->from, weft__tcp_wire_name(hello->wire), weft__tcp_wire_name((int)wire));
         return weft_last_error();
     }
-    if (!weft__tcp_hello_take(&guest->handshake, tcp->keys, &guest->hello) ||
-        !weft__tcp_answer_make(&guest->handshake, &guest->answer))
-        return unproved(guest);
     return NULL;
+}
+
+/* False: this is no guest any more. */
+static bool answer_hello(weft__tcp_guest *guest)
+{
+    const char *why = why_not(guest);
+    if (why)
+        turn_away(guest, why);
+    else if (weft__tcp_hello_take(&guest->handshake, guest->tcp->keys, &guest->hello) &&
+             weft__tcp_answer_make(&guest->handshake, &guest->answer))
+        return true;
+    else
+        turn_away_unproved(guest);
+    return false;
 }
 
 /* False: this is no guest any more. */
@@ -187,16 +203,10 @@ static bool next_step(weft__tcp_guest *guest)
         if (weft__tcp_proof_take(&guest->handshake, &guest->proof, &guest->standing))
             receive_member(guest);
         else
-            turn_away(guest, unproved(guest));
+            turn_away_unproved(guest);
         return false;
     }
-    if (guest->step == WEFT__GUEST_HELLO) {
-        const char *why = why_not(guest);
-        if (why) {
-            turn_away(guest, why);
-            return false;
-        }
-    }
+    if (guest->step == WEFT__GUEST_HELLO && !answer_hello(guest)) return false;
     guest_to(guest, guest->step == WEFT__GUEST_HELLO ? WEFT__GUEST_ANSWER : WEFT__GUEST_PROOF);
     return true;
 }

@@ -1,4 +1,5 @@
 #include "tcp_handshake.h"
+#include "check.h"
 
 #include <string.h>
 
@@ -11,6 +12,7 @@ _Static_assert(PROLOGUE_BYTES == 32 && WEFT__NONCE_BYTES == WEFT__NOISE_KEY_BYTE
 static void start(weft__tcp_handshake *h, const weft__keys *keys, int peer, const weft__tcp_hello *hello)
 {
     const bool aes = hello->hello.wire == WEFT__TCP_WIRE_AES256;
+    WEFT__ASSERT(keys->ranks, peer);
     const weft__noise_known known = {.psk = keys->wire,
                                      .own_secret = keys->own_secret,
                                      .own_public = keys->own_public.bytes,

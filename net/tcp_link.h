@@ -171,10 +171,10 @@ struct weft__tcp {
     weft__poller *poller;
     weft__polled listener;
     weft__tcp_looks accepts;
-    bool accept_again; /* connections may wait that no edge will tell of */
-    bool stranger_told;
-    int64_t accept_at_ns; /* no descriptors were left: when to try again */
-    int held_fd;          /* a connection that could not be watched; -1: there is none */
+    bool accept_again;              /* connections may wait that no edge will tell of */
+    bool stranger_told, claim_told; /* of those that are told as warnings, the first one has been */
+    int64_t accept_at_ns;           /* no descriptors were left: when to try again */
+    int held_fd;                    /* a connection that could not be watched; -1: there is none */
     bool held_told;
     weft__tcp_address held; /* where it is from */
     weft__polled alarm;     /* timerfd: nobody else would wake us for a time limit */

@@ -116,8 +116,8 @@ static void listen_once(void)
 {
     if (listener >= 0) return;
     setenv("WEFT_RECONNECT_MS", "0", 1); /* test_tcp_mend has connections that come again */
-    if (weft__keys_derive("secret", 6, "fuzz", &keys) || weft__keys_room(&keys, 2) ||
-        weft__tcp_listen("127.0.0.1", &listener, &listens))
+    if (weft__keys_derive("secret", 6, "fuzz", &keys) || weft__keys_draw(&keys) ||
+        weft__keys_room(&keys, 2) || weft__tcp_listen("127.0.0.1", &listener, &listens))
         abort();
     keys.ranks[0] = keys.ranks[1] = keys.own_public; /* one pair for both */
 }

@@ -158,7 +158,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     bool peer;
     if (bytes < 3) return 0;
     setenv("WEFT_RECONNECT_MS", "0", 1); /* test_tcp_mend has connections that come again */
-    if (!ready && (weft__keys_derive("secret", 6, "fuzz", &keys) || weft__keys_room(&keys, 2))) abort();
+    if (!ready && (weft__keys_derive("secret", 6, "fuzz", &keys) || weft__keys_draw(&keys) ||
+                   weft__keys_room(&keys, 2)))
+        abort();
     keys.ranks[0] = keys.ranks[1] = keys.own_public; /* one pair for both */
     ready = true;
     sender = (enum sender)(data[0] % 4);

@@ -49,7 +49,8 @@ typedef struct packet {
     rank *rank;
 } packet;
 
-static weft__keys keys; /* of all ranks here, which so have one pair between them */
+static weft__keys keys;               /* of the job; its pair is no rank's */
+static weft__keys keys_of[RANKS_MAX]; /* a pair each beside them */
 static weft__rank_key rank_keys[RANKS_MAX];
 static rank ranks[RANKS_MAX];
 static uint64_t seed = 1;
@@ -94,21 +95,34 @@ static void on_lost(weft__sink *sink, int peer, const char *why)
     if (r->on_lost) r->on_lost(r, peer);
 }
 
-static inline void tell_rank_keys(void)
+static inline void draw_keys(const weft__keys *with)
 {
-    for (int i = 0; i < RANKS_MAX; i++) rank_keys[i] = keys.own_public;
+    memcpy(&keys, with, sizeof keys);
     keys.ranks = rank_keys;
+    for (int i = 0; i < RANKS_MAX; i++) {
+        memcpy(&keys_of[i], &keys, sizeof keys);
+        assert_int_equal(weft__keys_draw(&keys_of[i]), WEFT_OK);
+        rank_keys[i] = keys_of[i].own_public;
+    }
+}
+
+static inline void draw_keys_of_job(void)
+{
+    weft__keys of_job;
+    assert_int_equal(weft__keys_derive("secret", 6, "job", &of_job), WEFT_OK);
+    assert_int_equal(weft__keys_draw(&of_job), WEFT_OK);
+    draw_keys(&of_job);
 }
 
 static inline void open_rank(int me, int world, const weft__tcp_address *addresses, int fd)
 {
     rank *r = &ranks[me];
-    tell_rank_keys();
     r->address = addresses[me];
     r->me = me;
     r->sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
     assert_int_equal(weft__poller_open(&r->poller), WEFT_OK);
-    assert_int_equal(weft__tcp_open(me, world, addresses, fd, &keys, &r->poller, &r->sink, &r->t), WEFT_OK);
+    assert_int_equal(weft__tcp_open(me, world, addresses, fd, &keys_of[me], &r->poller, &r->sink, &r->t),
+                     WEFT_OK);
 }
 
 /* wire: as WEFT_WIRE would say it on all of them, with or without AES; -1: as it does. */
@@ -118,7 +132,7 @@ static inline void open_world_with(int world, int wire, const weft__keys *with)
     int fd[RANKS_MAX];
     setenv("WEFT_RECONNECT_MS", "0", 0); /* here the end of a connection is that of its peer */
     memset(ranks, 0, sizeof ranks);
-    memcpy(&keys, with, sizeof keys);
+    draw_keys(with);
     for (int i = 0; i < world; i++)
         assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
     for (int i = 0; i < world && wire >= 0; i++) addresses[i].wire = (uint8_t)wire;
@@ -129,6 +143,7 @@ static inline void open_world_as(int world, int wire)
 {
     weft__keys of_job;
     assert_int_equal(weft__keys_derive("secret", 6, "job", &of_job), WEFT_OK);
+    assert_int_equal(weft__keys_draw(&of_job), WEFT_OK);
     open_world_with(world, wire, &of_job);
 }
 
@@ -261,7 +276,7 @@ static inline bool raw_closed(int fd)
     return !raw_receive(fd, &byte, 1);
 }
 
-/* Connects to rank `to` as rank `from`; returns the verdict, 0 if there was none. */
+/* Connects to rank `to` as rank `from`, with the pair of whom those keys are; returns the verdict, 0 if there was none. */
 static inline int raw_join(int fd, int from, int to, const weft__keys *with)
 {
     weft__tcp_handshake h;
@@ -283,7 +298,7 @@ static inline int raw_join(int fd, int from, int to, const weft__keys *with)
     return weft__tcp_verdict_take(&h, &judgement, &verdict, &standing) ? verdict : 0;
 }
 
-/* A rank has dialled: its hello is answered; with other keys than the job's, as well as that goes.  True: its
+/* A rank has dialled: its hello is answered with those keys; with other keys than the job's, as well as that goes.  True: its
  * proof is good. */
 static inline bool raw_answer(int fd, const weft__keys *with, weft__tcp_handshake *h)
 {

@@ -32,6 +32,7 @@ typedef struct end {
 } end;
 
 static weft__keys keys;
+static weft__keys keys_of[2];
 static weft__rank_key rank_keys[WORLD];
 static end ends[2];
 static char payload[WEFT__FRAME_PAYLOAD_MAX];
@@ -108,8 +109,14 @@ static void open_ends(int wire)
     memset(ends, 0, sizeof ends);
     sent = 0;
     assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
-    for (int r = 0; r < WORLD; r++) rank_keys[r] = keys.own_public; /* one pair for all of them */
+    assert_int_equal(weft__keys_draw(&keys), WEFT_OK);
+    for (int r = 0; r < WORLD; r++) rank_keys[r] = keys.own_public;
     keys.ranks = rank_keys;
+    for (int i = 0; i < 2; i++) { /* who speaks has a pair of its own */
+        keys_of[i] = keys;
+        assert_int_equal(weft__keys_draw(&keys_of[i]), WEFT_OK);
+        rank_keys[i * LAST] = keys_of[i].own_public;
+    }
     for (int i = 0; i < 2; i++)
         assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i * LAST]), WEFT_OK);
     for (int r = 1; r < LAST; r++) addresses[r] = addresses[0];
@@ -118,7 +125,7 @@ static void open_ends(int wire)
         ends[i].me = i * LAST;
         ends[i].sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
         assert_int_equal(weft__poller_open(&ends[i].poller), WEFT_OK);
-        assert_int_equal(weft__tcp_open(ends[i].me, WORLD, addresses, fd[i], &keys, &ends[i].poller,
+        assert_int_equal(weft__tcp_open(ends[i].me, WORLD, addresses, fd[i], &keys_of[i], &ends[i].poller,
                                         &ends[i].sink, &ends[i].t),
                          WEFT_OK);
     }

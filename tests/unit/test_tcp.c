@@ -281,7 +281,7 @@ static void test_forget(void **state)
     (void)state;
     open_world_as(2, WEFT__WIRE_AS_PLAIN);
     fd = raw_connect(&ranks[0].address);
-    assert_int_equal(raw_join(fd, 1, 0, &keys), 1);
+    assert_int_equal(raw_join(fd, 1, 0, &keys_of[1]), 1);
     raw_send(fd, &l->out.frame, sizeof l->out.frame);
     raw_send(fd, l->bytes, half);
     UNTIL(ranks[0].where[1]);
@@ -309,7 +309,7 @@ static void test_closed_in_frame(void **state)
     (void)state;
     open_world_as(2, WEFT__WIRE_AS_PLAIN);
     fd = raw_connect(&ranks[0].address);
-    assert_int_equal(raw_join(fd, 1, 0, &keys), 1);
+    assert_int_equal(raw_join(fd, 1, 0, &keys_of[1]), 1);
     raw_send(fd, &l[0]->out.frame, sizeof(weft__frame));
     raw_send(fd, l[0]->bytes, 30000);
     raw_send(fd, &l[1]->out.frame, sizeof(weft__frame));

@@ -10,7 +10,7 @@ static int open_as(int me)
     weft__tcp_address addresses[2];
     int fd[2];
     memset(ranks, 0, sizeof ranks);
-    assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
+    draw_keys_of_job();
     for (int i = 0; i < 2; i++)
         assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
     open_rank(me, 2, addresses, fd[me]);
@@ -111,7 +111,7 @@ static void test_tried_again(void **state)
     assert_true(raw_receive(fd, &hello, sizeof hello));
     close(fd);
     fd = take(listener);
-    assert_true(raw_answer(fd, &keys, &h));
+    assert_true(raw_answer(fd, &keys_of[1], &h));
     turns(5);
     assert_int_equal(l->sent_times, 0); /* nothing flows before the verdict */
     raw_judge(fd, &h, WEFT__TCP_TAKEN);
@@ -143,19 +143,24 @@ static void answer_wrongly(int listener, const weft__keys *with)
     close(fd);
 }
 
-/* Somebody at another rank's address has the secret, and a key pair of its own: nothing is sent to it, and the sentence has
- * which rank it was to be.  Whoever says that it is another rank is closed upon, and its sentence has which one. */
-static void test_not_that_rank(void **state)
+/* Somebody at another rank's address has the secret, and another key pair, or that of a third rank: nothing is sent to it, and
+ * the sentence has which rank it was to be. */
+static void not_that_rank(const weft__keys *of)
 {
     int listener = open_against();
-    weft__keys other;
-    (void)state;
-    assert_int_equal(weft__keys_derive("secret", 6, "job", &other), WEFT_OK);
-    other.own_public = keys.own_public; /* which every member knows */
+    weft__keys other = of ? *of : keys;
+    other.own_public = keys_of[1].own_public; /* which every member knows */
     packet *l = send_packet(0, 1, 1, 10, false);
     answer_wrongly(listener, &other);
     answer_wrongly(listener, &other);
     answer_with(listener, &other, 0, l, "does not prove that it is that rank");
+}
+
+static void test_not_that_rank(void **state)
+{
+    (void)state;
+    not_that_rank(NULL);
+    not_that_rank(&keys_of[2]);
 }
 
 /* It is tried again, as its bytes may have been changed on their way. */
@@ -176,12 +181,12 @@ static void test_verdicts(void **state)
     int listener;
     (void)state;
     listener = open_against();
-    answer_with(listener, &keys, 3, send_packet(0, 1, 1, 10, false), "counts this rank as gone");
+    answer_with(listener, &keys_of[1], 3, send_packet(0, 1, 1, 10, false), "counts this rank as gone");
     /* Only the higher rank can be told that the other one's connection is kept. */
     listener = open_against();
-    answer_with(listener, &keys, 2, send_packet(0, 1, 1, 10, false), "handshake");
+    answer_with(listener, &keys_of[1], 2, send_packet(0, 1, 1, 10, false), "handshake");
     listener = open_against();
-    answer_with(listener, &keys, 99, send_packet(0, 1, 1, 10, false), "handshake");
+    answer_with(listener, &keys_of[1], 99, send_packet(0, 1, 1, 10, false), "handshake");
 }
 
 /* Rank 1 is told that rank 0 keeps its own connection, and waits for that one. */
@@ -190,7 +195,7 @@ static packet *be_crossed(int listener)
     packet *l = send_packet(1, 0, 1, 10, false);
     weft__tcp_handshake h;
     int fd = take(listener);
-    assert_true(raw_answer(fd, &keys, &h));
+    assert_true(raw_answer(fd, &keys_of[0], &h));
     raw_judge(fd, &h, WEFT__TCP_CROSSED);
     assert_true(raw_closed(fd));
     close(fd);
@@ -204,7 +209,7 @@ static void test_crossed(void **state)
     weft__frame frame;
     (void)state;
     fd = raw_connect(&ranks[1].address);
-    assert_int_equal(raw_join(fd, 0, 1, &keys), 1);
+    assert_int_equal(raw_join(fd, 0, 1, &keys_of[0]), 1);
     assert_true(raw_receive(fd, &frame, sizeof frame));
     assert_int_equal(frame.id, 1);
     assert_int_equal(l->sent_times, 1);
@@ -233,7 +238,7 @@ static void other_is_taken(int listener, bool silent)
         while (weft__now_ns() < until) turns(10);
     }
     const int other = raw_connect(&ranks[0].address);
-    assert_int_equal(raw_join(other, 1, 0, &keys), WEFT__TCP_TAKEN);
+    assert_int_equal(raw_join(other, 1, 0, &keys_of[1]), WEFT__TCP_TAKEN);
     assert_true(raw_receive(other, &frame, sizeof frame));
     assert_int_equal(frame.id, 1);
     assert_int_equal(l->status, WEFT_OK);
@@ -265,7 +270,7 @@ static void test_crossed_in_vain(void **state)
     while (!ranks[1].lost_times[0]) {
         const int fd = accept(listener, NULL, NULL);
         weft__tcp_handshake h;
-        if (fd >= 0 && raw_answer(fd, &keys, &h)) raw_judge(fd, &h, WEFT__TCP_CROSSED);
+        if (fd >= 0 && raw_answer(fd, &keys_of[0], &h)) raw_judge(fd, &h, WEFT__TCP_CROSSED);
         if (fd >= 0) close(fd);
         turns(1);
     }

@@ -161,7 +161,7 @@ static int open_against_1(void)
     weft__tcp_address addresses[2];
     int fd[2];
     memset(ranks, 0, sizeof ranks);
-    assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
+    draw_keys_of_job();
     for (int i = 0; i < 2; i++)
         assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
     open_rank(0, 2, addresses, fd[0]);
@@ -190,11 +190,11 @@ static int take(int listener)
     return fd;
 }
 
-static int take_and_judge(int listener, int verdict)
+static int take_and_judge(int listener, int as, int verdict)
 {
     weft__tcp_handshake h;
     const int fd = take(listener);
-    assert_true(raw_answer(fd, &keys, &h));
+    assert_true(raw_answer(fd, &keys_of[as], &h));
     raw_judge(fd, &h, verdict);
     return fd;
 }
@@ -211,7 +211,7 @@ static void test_reset_after_it_stood(void **state)
 {
     const int listener = open_against_1();
     packet *l = send_packet(0, 1, 1, 1, false);
-    int fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    int fd = take_and_judge(listener, 1, WEFT__TCP_TAKEN);
     (void)state;
     UNTIL(peer_1()->state == WEFT__TCP_UP);
     close(fd);
@@ -219,7 +219,7 @@ static void test_reset_after_it_stood(void **state)
     nobody_runs();
     while ((fd = accept(listener, NULL, NULL)) < 0) continue;
     close_with_a_reset(fd);
-    fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    fd = take_and_judge(listener, 1, WEFT__TCP_TAKEN);
     UNTIL(peer_1()->state == WEFT__TCP_UP);
     assert_string_equal(ranks[0].why, "");
     close(fd);
@@ -234,13 +234,13 @@ static void test_queue_of_one_that_stands_still_does_not_fill(void **state)
     int fd;
     (void)state;
     stands_still_with_a_short_queue(listener);
-    fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    fd = take_and_judge(listener, 1, WEFT__TCP_TAKEN);
     UNTIL(peer_1()->state == WEFT__TCP_UP);
     none_is_left(listener);
     close(fd);
     UNTIL(peer_1()->state == WEFT__TCP_MENDING);
     stands_still_with_a_short_queue(listener);
-    fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    fd = take_and_judge(listener, 1, WEFT__TCP_TAKEN);
     UNTIL(peer_1()->state == WEFT__TCP_UP);
     none_is_left(listener);
     close(fd);
@@ -253,7 +253,7 @@ static void test_time_of_one_that_was_late_begins_anew(void **state)
 {
     const int listener = open_against_1();
     packet *l = send_packet(0, 1, 1, 1, false);
-    int fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    int fd = take_and_judge(listener, 1, WEFT__TCP_TAKEN);
     (void)state;
     UNTIL(peer_1()->state == WEFT__TCP_UP);
     close(fd);
@@ -262,7 +262,7 @@ static void test_time_of_one_that_was_late_begins_anew(void **state)
         stands_still_for(PATIENCE_MS + PATIENCE_MS * 3 / 4);
         close_with_a_reset(take(listener));
     }
-    fd = take_and_judge(listener, WEFT__TCP_TAKEN);
+    fd = take_and_judge(listener, 1, WEFT__TCP_TAKEN);
     UNTIL(peer_1()->state == WEFT__TCP_UP);
     close(fd);
     close(listener);
@@ -278,19 +278,19 @@ static void test_crossed(void **state)
     weft__frame frame;
     (void)state;
     memset(ranks, 0, sizeof ranks);
-    assert_int_equal(weft__keys_derive("secret", 6, "job", &keys), WEFT_OK);
+    draw_keys_of_job();
     for (int i = 0; i < 2; i++)
         assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
     open_rank(1, 2, addresses, fd[1]);
     l = send_packet(1, 0, 1, 10, false);
-    crossed = take_and_judge(fd[0], WEFT__TCP_CROSSED);
+    crossed = take_and_judge(fd[0], 0, WEFT__TCP_CROSSED);
     assert_true(raw_closed(crossed));
     close(crossed);
     own = raw_connect(&ranks[1].address);
     nobody_runs();
     turns(5);
     assert_string_equal(ranks[1].why, "");
-    assert_int_equal(raw_join(own, 0, 1, &keys), WEFT__TCP_TAKEN);
+    assert_int_equal(raw_join(own, 0, 1, &keys_of[0]), WEFT__TCP_TAKEN);
     assert_true(raw_receive(own, &frame, sizeof frame));
     assert_int_equal(frame.id, 1);
     close(own);

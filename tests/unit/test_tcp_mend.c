@@ -432,7 +432,7 @@ static void proof_is_overtaken(int from, bool broken, uint32_t had)
     int fd;
     open_world(2);
     fd = raw_connect(&r->address);
-    assert_true(weft__tcp_hello_make(&h, &keys, from, !from, WEFT__TCP_WIRE_PLAIN, &hello));
+    assert_true(weft__tcp_hello_make(&h, &keys_of[from], from, !from, WEFT__TCP_WIRE_PLAIN, &hello));
     raw_send(fd, &hello, sizeof hello);
     assert_true(raw_receive(fd, &answer, sizeof answer));
     assert_true(weft__tcp_answer_take(&h, &answer));

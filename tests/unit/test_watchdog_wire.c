@@ -38,6 +38,7 @@ static weft__keys *keys_of(const char *secret, const weft__rank_key *ranks, int 
 {
     weft__keys *keys;
     assert_int_equal(weft__keys_make(secret, strlen(secret), "job", &keys), WEFT_OK);
+    assert_int_equal(weft__keys_draw(keys), WEFT_OK);
     assert_int_equal(weft__keys_room(keys, world), WEFT_OK);
     if (ranks) memcpy(keys->ranks, ranks, (size_t)world * sizeof *ranks);
     return keys;
