@@ -96,6 +96,9 @@ static weft_status knock(const weft__segment_config *config, int fd, const weft_
     if (!weft__same_user(fd, &uid))
         return weft__fail(WEFT_ERR_AUTH, "a process of user %u holds the Unix socket @%s", uid,
                           address.sun_path + 1);
+    if (!weft__is_process_of(config, 0, fd))
+        return weft__fail(WEFT_ERR_AUTH, "another process than that of rank %d holds the Unix socket @%s",
+                          leader, address.sun_path + 1);
     weft__hello_make(config->keys, WEFT__PURPOSE_FD_EXCHANGE, config->world_ranks[config->rank], leader,
                      &hello);
     if (weft__fd_message_send(fd, &hello, sizeof hello, NULL, 0, until) ||

@@ -124,6 +124,10 @@ static void guest_hello(table *t, guest *g)
         turn_away(t, g, "a rank that is not of this host, or has joined already, connected");
         return;
     }
+    if (!weft__is_process_of(config, g->local, g->fd)) {
+        turn_away(t, g, "another process than that of the rank which it says it is connected");
+        return;
+    }
     weft__answer_make(config->keys, &g->hello, &g->answer);
     if (weft__fd_message_send(g->fd, &g->answer, sizeof g->answer, NULL, 0, 0)) {
         turn_away(t, g, weft_last_error());

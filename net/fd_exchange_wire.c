@@ -20,6 +20,15 @@ bool weft__same_user(int fd, unsigned *uid)
     return known && cred.uid == geteuid();
 }
 
+bool weft__is_process_of(const weft__segment_config *config, int local, int fd)
+{
+    struct ucred cred = {.pid = 0};
+    socklen_t length = sizeof cred;
+    if (!config->processes) return true;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &length) == 0 &&
+           weft__process_may_be(&config->processes[local], cred.pid);
+}
+
 socklen_t weft__fd_exchange_name(const char *name, struct sockaddr_un *address)
 {
     uint64_t hash =

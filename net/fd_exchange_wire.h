@@ -68,6 +68,8 @@ void weft__close_fds(const int *fds, int n); /* those that are not -1 */
 socklen_t weft__fd_exchange_name(const char *name, struct sockaddr_un *address);
 /* The kernel tells who holds the other end; nobody of another user is talked to. */
 bool weft__same_user(int fd, unsigned *uid);
+/* Likewise whether it can be the process of that local rank, where their numbers mean the same here. */
+bool weft__is_process_of(const weft__segment_config *config, int local, int fd);
 
 void weft__fd_hello_make(const weft__segment_peer *peer, const uint8_t cookie[WEFT__COOKIE_BYTES],
                          weft__fd_hello *out);

@@ -12,6 +12,7 @@
 #include "auth.h"
 #include "check.h"
 #include "fence.h"
+#include "process.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -66,8 +67,9 @@ typedef struct weft__segment_arena {
 } weft__segment_arena;
 
 typedef struct weft__segment_config {
-    int rank, size;         /* local */
-    const int *world_ranks; /* of the local ranks, ascending */
+    int rank, size;                    /* local */
+    const int *world_ranks;            /* of the local ranks, ascending */
+    const weft__process_id *processes; /* theirs, who alone may sit for them; NULL: not known */
     const weft__keys *keys;
     const char *name; /* unique to this job on this host: becomes part of the abstract socket's name */
     int64_t deadline_ns;

@@ -76,6 +76,11 @@ weft__process_id weft__process_own(void)
     return own;
 }
 
+bool weft__process_may_be(const weft__process_id *process, int32_t pid)
+{
+    return !process->space || process->space != own_space() || process->pid == pid;
+}
+
 bool weft__process_is_seen(const weft__process_id *process)
 {
     return process->started && process->space && process->pid > 0 && process->pid != (int32_t)getpid() &&

@@ -18,6 +18,8 @@ typedef struct weft__process_id {
 } weft__process_id;
 
 weft__process_id weft__process_own(void);
+/* A process that this one sees by that number can be that one.  False is certain. */
+bool weft__process_may_be(const weft__process_id *process, int32_t pid);
 /* This process sees that one by its number, if both are of one host.  Itself: no. */
 bool weft__process_is_seen(const weft__process_id *process);
 /* It has ended and been waited for, or is another program by exec.  True is certain; false: it runs, or nobody tells. */

@@ -85,6 +85,7 @@ typedef struct joining { /* what only joining needs */
     sharing *sharings;
     char tuning[WEFT__SENTENCE_BYTES]; /* what is wrong with the tuning file */
     int *locals, *local_of;            /* world ranks of this host; world rank -> local rank or -1 */
+    weft__process_id *processes;       /* of those of this host */
     int local_rank, local_size;
     int64_t deadline_ns;
     weft__transport_offers offers;
@@ -199,7 +200,8 @@ static weft_status find_locals(joining *j)
     CPU_ZERO(&all);
     j->locals = weft__reserve_zeroed((size_t)ctx->world_size * sizeof *j->locals);
     j->local_of = weft__reserve_get((size_t)ctx->world_size * sizeof *j->local_of);
-    if (!j->locals || !j->local_of)
+    j->processes = weft__reserve_get((size_t)ctx->world_size * sizeof *j->processes);
+    if (!j->locals || !j->local_of || !j->processes)
         return weft__fail_memory((size_t)ctx->world_size * 8, "the ranks of this host");
     for (int i = 0; i < ctx->world_size; i++) {
         j->local_of[i] = -1;
@@ -207,6 +209,7 @@ static weft_status find_locals(joining *j)
         CPU_OR(&all, &all, &j->cards[i].processors);
         if (i == ctx->rank) j->local_rank = j->local_size;
         j->local_of[i] = j->local_size;
+        j->processes[j->local_size] = j->cards[i].process;
         j->locals[j->local_size++] = i;
     }
     weft__record_master(&ctx->record, j->locals[0]);
@@ -248,6 +251,7 @@ static weft_status share_memory(joining *j)
     weft__segment_config config = {.rank = j->local_rank,
                                    .size = j->local_size,
                                    .world_ranks = j->locals,
+                                   .processes = j->processes,
                                    .keys = ctx->keys,
                                    .name = name,
                                    .deadline_ns = until < j->deadline_ns ? until : j->deadline_ns,
@@ -579,6 +583,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     free(j.sharings);
     weft__reserve_give(j.locals);
     weft__reserve_give(j.local_of);
+    weft__reserve_give(j.processes);
     if (status != WEFT_OK) {
         weft__context_free(j.ctx);
         return weft__fail(status, "%s", why);

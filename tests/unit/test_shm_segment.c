@@ -200,6 +200,14 @@ static void start(attempt *a, int rank, int size, int64_t timeout_ms, const weft
     assert_int_equal(pthread_create(&a->thread, NULL, try_join, a), 0);
 }
 
+static void start_in(attempt *a, int rank, int size, int64_t timeout_ms, const weft__process_id *processes)
+{
+    memset(a, 0, sizeof *a);
+    a->config = segment_config(rank, size, timeout_ms);
+    a->config.processes = processes;
+    assert_int_equal(pthread_create(&a->thread, NULL, try_join, a), 0);
+}
+
 static void test_missing_are_named(void **state)
 {
     attempt a[3];
@@ -275,6 +283,62 @@ static void test_left_while_joining(void **state)
     start(&member, 2, 3, 50, NULL);
     pthread_join(member.thread, NULL);
     assert_int_equal(member.status, WEFT_ERR_TIMEOUT);
+}
+
+/* The parent's rank, by the child's process: with all keys, as of the same user. */
+static void greet_as_rank_1(void)
+{
+    weft__segment_config config = segment_config(1, 2, JOB_WAIT_MS);
+    struct sockaddr_un address;
+    socklen_t length = weft__fd_exchange_name(config.name, &address);
+    weft__hello hello;
+    weft__answer answer;
+    weft__fd_message in = {.bytes = &answer, .length = sizeof answer};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    alarm(JOB_ALARM_S);
+    while (connect(fd, (struct sockaddr *)&address, length)) usleep(1000);
+    weft__hello_make(config.keys, WEFT__PURPOSE_FD_EXCHANGE, BOARD_WORLD(1), BOARD_WORLD(0), &hello);
+    if (weft__fd_message_send(fd, &hello, sizeof hello, NULL, 0, config.deadline_ns)) _exit(2);
+    _exit(weft__fd_message_receive(fd, &in, config.deadline_ns) == WEFT_ERR_PEER ? 0 : 3);
+}
+
+/* Who holds the name of the segment's leader, or comes as one of the others, is the process that rank's card has told. */
+static void test_another_process(void **state)
+{
+    weft__process_id processes[2] = {weft__process_own(), weft__process_own()};
+    attempt leader, member;
+    pid_t pid;
+    int status;
+    (void)state;
+    segment_config(0, 2, 0); /* names the job before the fork */
+    pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) greet_as_rank_1();
+    start_in(&leader, 0, 2, SHORT_MS, processes);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    pthread_join(leader.thread, NULL);
+    assert_int_equal(leader.status, WEFT_ERR_TIMEOUT);
+    assert_non_null(strstr(leader.why, "another process than that of the rank"));
+
+    processes[0].pid++;
+    start_in(&leader, 0, 2, SHORT_MS, NULL);
+    start_in(&member, 1, 2, SHORT_MS, processes);
+    pthread_join(member.thread, NULL);
+    assert_int_equal(member.status, WEFT_ERR_AUTH);
+    assert_non_null(strstr(member.why, "another process than that of rank"));
+    pthread_join(leader.thread, NULL);
+
+    processes[0].space++; /* what is a number elsewhere says nothing here */
+    start_in(&leader, 0, 2, JOB_WAIT_MS, processes);
+    start_in(&member, 1, 2, JOB_WAIT_MS, processes);
+    pthread_join(member.thread, NULL);
+    pthread_join(leader.thread, NULL);
+    assert_int_equal(member.status, WEFT_OK);
+    assert_int_equal(leader.status, WEFT_OK);
+    weft__segment_free(member.segment);
+    weft__segment_free(leader.segment);
 }
 
 #define STRANGERS 60
@@ -384,6 +448,7 @@ int main(void)
                                        cmocka_unit_test(test_missing_are_named),
                                        cmocka_unit_test(test_wrong_secret),
                                        cmocka_unit_test(test_left_while_joining),
+                                       cmocka_unit_test(test_another_process),
                                        cmocka_unit_test(test_strangers)};
     setenv("WEFT_HANDSHAKE_MS", "600000", 1); /* longer than all of this */
     alarm(JOB_ALARM_S);

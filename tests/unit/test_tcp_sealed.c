@@ -458,7 +458,7 @@ int main(void)
         cmocka_unit_test_teardown(test_in_the_path, tell_seed),
     };
     setenv("WEFT_LOG", "0", 1); /* strangers are turned away by the hundred */
-    if (weft__keys_derive("secret", 6, "job", &keys) != WEFT_OK) return 1;
+    draw_keys_of_job();
     for (int i = 0; i < 2; i++) {
         path.ways[i].raw = malloc(MOST);
         path.ways[i].out = malloc(2 * MOST);
