@@ -107,26 +107,70 @@ static void run_barrier(step *s)
     settle(s, req);
 }
 
-static void run_all_reduce(step *s)
+static size_t numbers_of(const step *s)
 {
-    const size_t n = s->bytes / sizeof(int32_t);
-    int32_t *in = (void *)s->in, *out = (void *)s->out;
-    weft_request *req;
+    return s->bytes / sizeof(int32_t);
+}
+
+static void fill_numbers(const step *s, int32_t *in, size_t n)
+{
     for (size_t i = 0; i < n; i++) in[i] = (int32_t)(i % 1000) * (s->rank + 1) + (int32_t)s->number;
-    ASK(s, req, weft_all_reduce(s->group, in, out, n, WEFT_INT32, WEFT_SUM, &in_time, &req));
-    settle(s, req);
+}
+
+/* What all ranks' numbers from that one on add up to. */
+static void look_at_sums(const step *s, size_t first, const int32_t *out, size_t n)
+{
     if (s->end.status != WEFT_OK) return;
     for (size_t i = 0; i < n; i++) {
-        const int32_t sum = (int32_t)(i % 1000) * s->size * (s->size + 1) / 2 + (int32_t)s->number * s->size;
+        const int32_t sum =
+            (int32_t)((first + i) % 1000) * s->size * (s->size + 1) / 2 + (int32_t)s->number * s->size;
         if (out[i] != sum)
             job_fail(__FILE__, __LINE__, "step %llu: sum %zu of %zu is %d, and not %d",
                      (unsigned long long)s->number, i, n, out[i], sum);
     }
 }
 
+static int root_of(const step *s)
+{
+    return (int)(s->number % (uint64_t)s->size);
+}
+
+static void run_all_reduce(step *s)
+{
+    const size_t n = numbers_of(s);
+    int32_t *in = (void *)s->in, *out = (void *)s->out;
+    weft_request *req;
+    fill_numbers(s, in, n);
+    ASK(s, req, weft_all_reduce(s->group, in, out, n, WEFT_INT32, WEFT_SUM, &in_time, &req));
+    settle(s, req);
+    look_at_sums(s, 0, out, n);
+}
+
+static void run_reduce(step *s)
+{
+    const size_t n = numbers_of(s);
+    int32_t *in = (void *)s->in, *out = (void *)s->out;
+    weft_request *req;
+    fill_numbers(s, in, n);
+    ASK(s, req, weft_reduce(s->group, in, out, n, WEFT_INT32, WEFT_SUM, root_of(s), &in_time, &req));
+    settle(s, req);
+    if (s->rank == root_of(s)) look_at_sums(s, 0, out, n);
+}
+
+static void run_reduce_scatter(step *s)
+{
+    const size_t n = numbers_of(s);
+    int32_t *in = (void *)s->in, *out = (void *)s->out;
+    weft_request *req;
+    fill_numbers(s, in, n * (size_t)s->size);
+    ASK(s, req, weft_reduce_scatter(s->group, in, out, n, WEFT_INT32, WEFT_SUM, &in_time, &req));
+    settle(s, req);
+    look_at_sums(s, n * (size_t)s->rank, out, n);
+}
+
 static void run_broadcast(step *s)
 {
-    const int root = (int)(s->number % (uint64_t)s->size);
+    const int root = root_of(s);
     weft_request *req;
     if (s->rank == root) fill(s, 0, s->out);
     ASK(s, req, weft_broadcast(s->group, s->out, s->bytes, WEFT_UINT8, root, &in_time, &req));
@@ -140,6 +184,51 @@ static void run_all_gather(step *s)
     fill(s, 0, s->in);
     ASK(s, req, weft_all_gather(s->group, s->in, s->out, s->bytes, WEFT_UINT8, &in_time, &req));
     settle(s, req);
+    for (int i = 0; i < s->size; i++) look(s, i, 0, s->out + (size_t)i * s->bytes);
+}
+
+static void run_gather(step *s)
+{
+    weft_request *req;
+    fill(s, 0, s->in);
+    ASK(s, req, weft_gather(s->group, s->in, s->out, s->bytes, WEFT_UINT8, root_of(s), &in_time, &req));
+    settle(s, req);
+    for (int i = 0; i < s->size && s->rank == root_of(s); i++) look(s, i, 0, s->out + (size_t)i * s->bytes);
+}
+
+static void run_scatter(step *s)
+{
+    weft_request *req;
+    for (int i = 0; i < s->size; i++) fill(s, i, s->in + (size_t)i * s->bytes);
+    ASK(s, req, weft_scatter(s->group, s->in, s->out, s->bytes, WEFT_UINT8, root_of(s), &in_time, &req));
+    settle(s, req);
+    look(s, root_of(s), s->rank, s->out);
+}
+
+static weft_status submit_batch(step *s, unsigned char *shared, weft_request **req)
+{
+    weft_call member = {.batch = NULL};
+    weft_status status = weft_batch_begin(s->group, &member.batch);
+    if (status == WEFT_OK) {
+        status = weft_broadcast(s->group, shared, s->bytes, WEFT_UINT8, root_of(s), &member, NULL);
+        if (status == WEFT_OK)
+            status = weft_all_gather(s->group, s->in, s->out, s->bytes, WEFT_UINT8, &member, NULL);
+        if (status == WEFT_OK) return weft_batch_end(member.batch, &in_time, req);
+        weft_batch_discard(member.batch);
+    }
+    return status;
+}
+
+/* A broadcast and an all_gather. */
+static void run_batch(step *s)
+{
+    unsigned char *shared = s->in + s->bytes;
+    weft_request *req;
+    fill(s, 0, s->in);
+    if (s->rank == root_of(s)) fill(s, 1, shared);
+    ASK(s, req, submit_batch(s, shared, &req));
+    settle(s, req);
+    look(s, root_of(s), 1, shared);
     for (int i = 0; i < s->size; i++) look(s, i, 0, s->out + (size_t)i * s->bytes);
 }
 
@@ -185,7 +274,8 @@ static void run_groups(step *s)
 const operation operations[] = {
     {"barrier", run_barrier},       {"all_reduce", run_all_reduce}, {"broadcast", run_broadcast},
     {"all_gather", run_all_gather}, {"all_to_all", run_all_to_all}, {"messages", run_messages},
-    {"groups", run_groups},
+    {"groups", run_groups},         {"reduce", run_reduce},         {"reduce_scatter", run_reduce_scatter},
+    {"gather", run_gather},         {"scatter", run_scatter},       {"a batch", run_batch},
 };
 const int operation_count = sizeof operations / sizeof *operations;
 
