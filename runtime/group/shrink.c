@@ -9,7 +9,8 @@
  * is told of, hands it to a later lead in place of joining, and takes no other.  A lead makes its group only when all that
  * live hold it; so a later lead, which is one of these, has none but that.  Where who is gone is only presumed dead a view
  * has left it out before (views.md), and two views have one inside of the other.  What a rank sent before its end and has
- * come is taken as it is counted as gone, in the middle of whatever this rank does then; nothing of it comes later.
+ * come is taken as it is counted as gone, in the middle of whatever this rank does then; nothing of it comes later: what others
+ * bring of it is not heard then (spreading.h), which pass on READY and DONE where hosts are many.
  *
  * Failing: a member whose time is up tells the lead, who ends the attempt for all as long as the group is not made; that
  * verdict is kept like the other one, so a late caller learns of it at once. A rank that left counts as not living. */
@@ -22,6 +23,7 @@
 #include "protocol.h"
 #include "reserve.h"
 #include "shrink_attempt.h"
+#include "spreading.h"
 #include "submit.h"
 
 #include <inttypes.h>
@@ -74,20 +76,53 @@ static void send_join(weft_context *ctx, const attempt *a, int to, bool program)
     weft__reserve_give(m);
 }
 
-/* As far as this rank knows it. */
-static void send_verdict(weft_context *ctx, const attempt *a, int to)
+static int verdict_type(const attempt *a)
 {
     static const int types[] = {[WEFT__SHRINK_HELD] = WEFT__MESSAGE_SHRINK_READY,
                                 [WEFT__SHRINK_SETTLED] = WEFT__MESSAGE_SHRINK_DONE,
                                 [WEFT__SHRINK_FAILED] = WEFT__MESSAGE_SHRINK_FAILED};
     WEFT__ASSERT(a->verdict && a->state != WEFT__SHRINK_GATHERING, a->state);
-    send(ctx, to, types[a->state], a->verdict);
+    return types[a->state];
+}
+
+/* As far as this rank knows it. */
+static void send_verdict(weft_context *ctx, const attempt *a, int to)
+{
+    send(ctx, to, verdict_type(a), a->verdict);
+}
+
+/* The others that live, into the set; false: their hosts are few, or there is no memory. */
+static bool find_many(weft_context *ctx, const attempt *a, unsigned char *set)
+{
+    int *living = weft__reserve_get((size_t)a->size * sizeof *living), n = 0;
+    bool many;
+    if (!living) return false;
+    for (int i = 0; i < a->size; i++)
+        if (a->world[i] == ctx->rank || weft__shrink_lives(ctx, a, i)) living[n++] = a->world[i];
+    many = weft__spread_goes_by_others(ctx, living, n);
+    for (int i = 0; many && i < n; i++)
+        if (living[i] != ctx->rank) weft__set_add(set, living[i]);
+    weft__reserve_give(living);
+    return many;
+}
+
+/* By way of others.  Of a copy: what sending finds out may end the attempt. */
+static bool spread_verdict(weft_context *ctx, const attempt *a)
+{
+    unsigned char *set = weft__reserve_zeroed(weft__set_bytes(ctx->world_size));
+    weft__shrink_message *m = set && find_many(ctx, a, set) ? weft__shrink_copy(a->verdict) : NULL;
+    const bool spreads = m != NULL;
+    if (spreads) weft__spread(ctx, verdict_type(a), m, weft__shrink_message_bytes(m), set);
+    weft__reserve_give(set);
+    weft__reserve_give(m);
+    return spreads;
 }
 
 /* To all others that live; of a failure to who has joined this rank or holds the group by its word, and so may take it
  * for the lead. */
 static void tell_others(weft_context *ctx, const attempt *a)
 {
+    if (a->state != WEFT__SHRINK_FAILED && spread_verdict(ctx, a)) return;
     for (int i = 0; i < a->size; i++)
         if (a->world[i] != ctx->rank && weft__shrink_lives(ctx, a, i) &&
             (a->joined[i] || a->stored[i] || a->state != WEFT__SHRINK_FAILED))

@@ -306,7 +306,10 @@ bool weft__spread_goes_by_others(const weft_context *ctx, const int *ranks, int 
 static void hear(weft_context *ctx, const weft__spread_word *w)
 {
     const weft__peer *origin = &ctx->peers[w->origin];
-    if (weft__is_gone(origin) && !weft__has_left(origin)) return; /* what was expected of it has ended */
+    /* What was expected of it has ended.  To who shrinks a group it is no member any more from its goodbye on, ahead of which it has
+     * said what this rank lacked. */
+    const bool is_of_shrink = w->type >= WEFT__MESSAGE_SHRINK_JOIN && w->type <= WEFT__MESSAGE_SHRINK_EXPIRED;
+    if (weft__is_gone(origin) && (!weft__has_left(origin) || is_of_shrink)) return;
     WEFT__EACH_PROTOCOL(ctx, p)
     {
         if (w->type >= p->first && w->type <= p->last)

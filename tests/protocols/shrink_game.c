@@ -1,4 +1,4 @@
-/* shrink_game.c - shrink_group: the living agree on who lives, while more of them die.
+/* shrink_game.c - shrink_group: the living agree on who lives, while more of them die, and some are stopped.
  *
  * What must hold: all that got OK, those that have died since among them, have the same group, whose members are the
  * same, and who is not in it is dead; if all that live have asked, and messages arrive before deadlines pass, all get it; where somebody
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHRINKS_MOST = 3 };
+enum { SHRINKS_MOST = 3, STOPS_MOST = 3, STOPPED_MS = 250 };
 
 static weft_group *worlds[WIRES_RANKS_MAX];
 static weft_request *reqs[SHRINKS_MOST][WIRES_RANKS_MAX];
@@ -23,7 +23,8 @@ static bool some_gave_up;
 
 static bool call_next(int rank)
 {
-    weft_call call = {.timeout_ms = 500 + chance_below(2000)};
+    /* One stop and the word of a death take less. */
+    weft_call call = {.timeout_ms = 1000 + chance_below(2000)};
     int n = next_of[rank];
     if (n == shrinks || (n == shrinks - 1 && rank == absent)) return false;
     next_of[rank]++;
@@ -42,16 +43,32 @@ static void cancel_some(void)
     weft_cancel(reqs[n][rank]);
 }
 
+/* For less than others wait for a lead's word, as any rank may come to be the lead; more than once that may be longer than some wait
+ * for others to come.  For how long in all, in ms. */
+static int stop_some(int stopped_ms)
+{
+    some_gave_up = some_gave_up || stopped_ms;
+    world_away(world_some_rank(), STOPPED_MS * WEFT__MS);
+    return stopped_ms + STOPPED_MS;
+}
+
 static void run(void)
 {
     bool cancels = chance_one_in(8);
+    int stops = world.hasty || chance_one_in(2) ? 0 : 1 + chance_below(STOPS_MOST), stopped_ms = 0;
     for (int idle = 0; idle < 3 * world.ranks;) {
-        if (chance_one_in(4) && call_next(world_some_rank()))
+        const int rank = world_some_rank();
+        if (chance_one_in(4) && !world_is_away(rank) && call_next(rank))
             idle = 0;
         else
             idle += !world_step();
         if (cancels && chance_one_in(16)) cancel_some();
+        if (!stops || !chance_one_in(16)) continue;
+        stops--;
+        stopped_ms = stop_some(stopped_ms);
     }
+    for (int ms = 0; ms < stopped_ms; ms += STOPPED_MS)
+        world_settle_for(STOPPED_MS * WEFT__MS); /* whoever was stopped goes on */
     for (int rank = 0; rank < world.ranks; rank++)
         while (world_lives(rank) && call_next(rank)) world_step();
     world_settle();
@@ -126,6 +143,7 @@ void play_shrink(void)
     for (int i = 0; i < world.ranks; i++) everybody[i] = i;
     for (int i = 0; i < world.ranks; i++)
         worlds[i] = world_group(i, world_group_id(0), everybody, world.ranks);
+    if (chance_one_in(2)) world_draw_tree();
     memset(reqs, 0, sizeof reqs);
     memset(made, 0, sizeof made);
     memset(next_of, 0, sizeof next_of);

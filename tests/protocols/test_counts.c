@@ -321,6 +321,14 @@ static void in_order(int ranks)
     check_end(ranks);
 }
 
+/* That it has come, and that it holds the group, of each to the lead, which says two things to all. */
+static void check_shrink(int ranks)
+{
+    const bool few = ranks <= WEFT__TOLD_AT_ONCE;
+    check(SHRINK, FIRST_WORDS, 2, few ? 1 : 2);
+    check(SHRINK, MESSAGES, few ? 4 : 7, few ? 2 * ranks : 2 * (WEFT__FAN_OUT + 3));
+}
+
 static void with_a_death(int ranks)
 {
     begin(ranks);
@@ -330,11 +338,10 @@ static void with_a_death(int ranks)
     finish(DEATH, SHRINK);
     world_close();
     check_death(ranks);
-    check(SHRINK, FIRST_WORDS, 1, 1);
-    check(SHRINK, MESSAGES, 4, 2 * ranks);
+    check_shrink(ranks);
     check_bytes(SHRINK, 1024 + ranks / 4); /* two messages, with sets of a bit for each rank */
     check(FINALIZE, FIRST_WORDS, 1, 1);
-    check(FINALIZE, MESSAGES, 6, ranks + log2_of(ranks));
+    check(FINALIZE, MESSAGES, 8, ranks + log2_of(ranks));
 }
 
 /* The host between the root and some hundred others says nothing.  The root alone goes past it, and has for that a word
