@@ -100,6 +100,7 @@ static void words_lie_in_device_memory_too(void **state)
 
     (void)state;
     OK(cudaMemset(buffer, 0, BYTES));
+    OK(cudaDeviceSynchronize()); /* which the host does not wait for by itself, and no stream here is ordered after */
     FINE(wait_64(one, place(buffer + 8), 7, CU_STREAM_WAIT_VALUE_EQ));
     is_held(one);
     FINE(write_64(other, place(buffer + 8), 7, CU_STREAM_WRITE_VALUE_DEFAULT));
