@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 20
+#define WEFT_BACKEND_VERSION 21
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -252,6 +252,9 @@ struct weft_backend {
 
     /* What it runs on, for people: "CUDA 13.0, NCCL 2.28.9, device 0: NVIDIA H100".  Stays valid.  May be NULL. */
     const char *(*describe)(weft_backend *backend);
+    /* What its communicators send from host to host beside the host plane may be read, or changed, on its way: a sentence that says
+     * so, which is logged once at *level where the job's own connections are encrypted.  NULL, or it gives NULL: nothing may. */
+    const char *(*exposes)(weft_backend *backend, int *level);
     /* Every communicator is dropped, and what the module has of the host plane goes next, by itself: it makes no call
      * of weft_backend_host any more once this returns.  May block a bounded time.  NULL: it has nothing there. */
     void (*leave_host)(weft_backend *backend);

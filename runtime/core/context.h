@@ -274,6 +274,7 @@ struct weft_context {
     _Atomic int
         linger_us; /* between polls without works of modules that linger; 0: there are none (linger.h) */
     int64_t lingered_ns;       /* progress thread: the last one */
+    bool hides;                /* what goes between hosts is encrypted, as a secret was given for it */
     _Atomic int program_ahead; /* of these in program order, the progress thread's that are not issued */
     weft__list program_line;   /* engine: operations in program order whose turn has not come (program.c) */
     weft__list device_memory;  /* engine: mem_alloc's (device_memory.c) */

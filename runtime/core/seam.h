@@ -31,6 +31,7 @@ typedef struct weft__module {
     _Atomic bool lost;     /* a thread has not come back out of it */
     _Atomic bool turn;     /* backend->any_thread: a thread is inside start or poll */
     _Atomic bool lingers;  /* backend->lingers, and it has had a communicator (linger.h) */
+    bool exposure_told;    /* engine: what `exposes` says, if it was to be said */
     int64_t looked_ns;     /* when the progress thread last did */
     _Atomic int64_t served_since; /* a caller who waits is inside since, or 0 */
     uint64_t *addresses;          /* by rank of the world, where the backend wants to know them; else NULL */

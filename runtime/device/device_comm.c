@@ -14,6 +14,7 @@
 #include "group.h"
 #include "group_break.h"
 #include "linger.h"
+#include "log.h"
 #include "peer.h"
 #include "program.h"
 #include "protocol.h"
@@ -145,6 +146,28 @@ static bool tell_members(const weft__device_comm *dev_comm)
     return true;
 }
 
+static bool spans_hosts(const weft__device_comm *dev_comm)
+{
+    const weft__peer *peers = dev_comm->ctx->peers;
+    for (int i = 1; i < dev_comm->size; i++)
+        if (peers[dev_comm->world[i]].first_on_host != peers[dev_comm->world[0]].first_on_host) return true;
+    return false;
+}
+
+/* Its first rank tells, for all; what is split off it later has been told of with it. */
+static void tell_exposure(const weft__device_comm *dev_comm)
+{
+    weft__module *module = dev_comm->module;
+    const char *said;
+    int level = WEFT__WARN;
+    if (dev_comm->rank || module->exposure_told || !dev_comm->ctx->hides || !module->backend->exposes ||
+        !spans_hosts(dev_comm))
+        return;
+    module->exposure_told = true;
+    if ((said = module->backend->exposes(module->backend, &level)))
+        weft__log((enum weft__log_level)level, "%s", said);
+}
+
 /* Its world, rank and size are set.  named: its members meet by an id. */
 static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bool named)
 {
@@ -154,6 +177,7 @@ static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bo
     weft__list_init(&dev_comm->waiting);
     weft__list_append(device_comms_of(ctx), &dev_comm->link);
     if (!named) device_comm_to(dev_comm, WEFT__DEVICE_COMM_JOINING);
+    tell_exposure(dev_comm);
     if (backend->all_by_callers && ctx->world->params.program) backend->all_by_callers(backend);
     dev_comm->comm =
         backend->open(backend, dev_comm, dev_comm->rank, dev_comm->size, label, named && dev_comm->rank == 0);

@@ -566,6 +566,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
         j.ctx->rank = weft__rendezvous_rank(j.rendezvous);
         j.ctx->world_size = weft__rendezvous_world(j.rendezvous);
         j.ctx->keys = weft__keys_take(weft__rendezvous_keys(j.rendezvous));
+        j.ctx->hides = secret && strcmp(weft__setting_text(WEFT__SET_WIRE), "plain") != 0;
         weft__recording_open(j.ctx, ask.job);
         weft__dumping_open();
         status = init_join(&j, c);

@@ -24,9 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NCCL_LEAST 21900
-#define NCCL_ORDER 22600 /* the first with NCCL_LAUNCH_ORDER_IMPLICIT */
-#define CLOSE_MS   1000  /* WEFT_NCCL_CLOSE_MS */
+#define NCCL_LEAST    21900
+#define NCCL_ORDER    22600 /* the first with NCCL_LAUNCH_ORDER_IMPLICIT */
+#define CLOSE_MS      1000  /* WEFT_NCCL_CLOSE_MS */
+#define NCCL_ENCRYPTS 23203 /* the first with ncclSetEncryption */
 
 __attribute__((visibility("default"))) weft_backend_open_fn weft_backend_open;
 
@@ -123,6 +124,30 @@ static const char *describe(weft_backend *backend)
     return weft__nccl_of(backend)->describes;
 }
 
+/* A program's ncclSetEncryption is process-wide and cannot be asked for.  Nothing is made of the job's secret for it here: a key
+ * that the program knows nothing of would be in the program's own communicators too. */
+static const char *exposes(weft_backend *backend, int *level)
+{
+    static _Thread_local char text[320];
+    const int version = weft__nccl_of(backend)->version;
+    if (version < NCCL_ENCRYPTS) {
+        snprintf(text, sizeof text,
+                 "NCCL %d.%d encrypts nothing: who stands in the path between hosts can read and change what "
+                 "operations on "
+                 "device memory send there over its sockets (NCCL can encrypt them from 2.32.3 on)",
+                 version / 10000, version / 100 % 100);
+        return text;
+    }
+    *level = 2;
+    snprintf(text, sizeof text,
+             "NCCL %d.%d encrypts what it sends over its sockets between hosts if it is built with OpenSSL 3 "
+             "and the program has "
+             "called ncclSetEncryption before its first operation on device memory; it is given no key by "
+             "this library",
+             version / 10000, version / 100 % 100);
+    return text;
+}
+
 static void close_backend(weft_backend *backend);
 
 static const weft_backend slots = {
@@ -145,6 +170,7 @@ static const weft_backend slots = {
     .split = weft__comm_split,
     .doom = weft__comm_doom,
     .lend = weft__comm_lend,
+    .exposes = exposes,
     .drop = weft__comm_drop,
     .enter = weft__issue_enter,
     .issue = weft__issue_entered,
