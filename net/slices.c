@@ -98,7 +98,7 @@ typedef struct gathered {
     bool dropped; /* too long, or there is no memory */
 } gathered;
 
-static bool receive_frame(void *socket, zmq_msg_t *msg)
+bool weft__frame_take(void *socket, zmq_msg_t *msg)
 {
     int rc;
     do rc = zmq_msg_recv(msg, socket, ZMQ_DONTWAIT);
@@ -152,11 +152,11 @@ static void make_message(gathered *g, zmq_msg_t *msg)
 bool weft__slices_take(void *socket, zmq_msg_t *msg, size_t most, int *fd)
 {
     gathered g = {.bytes = NULL};
-    if (!receive_frame(socket, msg)) return false;
+    if (!weft__frame_take(socket, msg)) return false;
     if (fd) *fd = zmq_msg_get(msg, ZMQ_SRCFD);
     if (!zmq_msg_more(msg) && zmq_msg_size(msg) <= most) return true;
     append(&g, msg, most);
-    while (zmq_msg_more(msg) && receive_frame(socket, msg)) append(&g, msg, most);
+    while (zmq_msg_more(msg) && weft__frame_take(socket, msg)) append(&g, msg, most);
     make_message(&g, msg);
     return true;
 }

@@ -13,6 +13,8 @@
 /* Sends it, behind what has gone of the same message (ZMQ_SNDMORE) if anything has, without waiting and without a copy.  It
  * is used up, whatever comes of that.  False: errno tells why; ENOMEM: it has become an empty one. */
 bool weft__slices_send(void *socket, zmq_msg_t *msg);
+/* One frame that is here, as the route before a message is; false: none is. */
+bool weft__frame_take(void *socket, zmq_msg_t *msg);
 /* Takes all of a message that is here, or what is left of one whose first frames have been taken, into msg; what is longer than
  * `most`, or than there is memory, becomes an empty one.  fd: of the connection that it came by, or -1; may be NULL.  False: nothing
  * is here. */

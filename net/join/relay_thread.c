@@ -72,15 +72,6 @@ bool weft__relay_stands(const weft__keys *keys, const weft__address *server)
 
 /* ---- what it hears ---- */
 
-static bool receive_route(void *socket, zmq_msg_t *frame)
-{
-    int rc;
-    do {
-        rc = zmq_msg_recv(frame, socket, ZMQ_DONTWAIT);
-    } while (rc < 0 && errno == EINTR);
-    return rc >= 0;
-}
-
 /* False: nothing is there.  Ends of connections are told before the next message is taken, so that who comes in
  * the place of one that has gone finds it free. */
 static bool take_from_client(weft__relay *relay)
@@ -88,7 +79,7 @@ static bool take_from_client(weft__relay *relay)
     weft__relayed from = {.fd = -1};
     zmq_msg_t frame;
     zmq_msg_init(&frame);
-    if (!receive_route(relay->router, &frame)) {
+    if (!weft__frame_take(relay->router, &frame)) {
         zmq_msg_close(&frame);
         return false;
     }

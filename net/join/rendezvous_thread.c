@@ -22,21 +22,12 @@
 #define LAST_WORDS_MS 500         /* for answers still under way when the socket closes */
 #define CLAIM_MS      100         /* between two looks at who claims a rank that is another's */
 
-static bool receive_route(weft__rendezvous_server *s, zmq_msg_t *msg)
-{
-    int rc;
-    do {
-        rc = zmq_msg_recv(msg, s->router, ZMQ_DONTWAIT);
-    } while (rc < 0 && errno == EINTR);
-    return rc >= 0;
-}
-
 /* False: nothing is there. */
 static bool take_one(weft__rendezvous_server *s, zmq_msg_t *msg)
 {
     weft__rendezvous_member from = {.rank = -1};
     int fd;
-    if (!receive_route(s, msg)) return false;
+    if (!weft__frame_take(s->router, msg)) return false;
     from.route_bytes = zmq_msg_size(msg);
     if (from.route_bytes <= sizeof from.route) memcpy(from.route, zmq_msg_data(msg), from.route_bytes);
     if (!zmq_msg_more(msg) || !weft__slices_take(s->router, msg, s->longest, &fd)) return true;

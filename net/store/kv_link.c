@@ -122,11 +122,7 @@ static void hand_out(weft__kv_link *link, const weft__kv_answer *answer, zmq_msg
 static bool take_answer(weft__kv_link *link, zmq_msg_t *header, zmq_msg_t *payload)
 {
     weft__kv_answer answer;
-    int rc;
-    do {
-        rc = zmq_msg_recv(header, link->socket.dealer, ZMQ_DONTWAIT);
-    } while (rc < 0 && errno == EINTR);
-    if (rc < 0) return false;
+    if (!weft__frame_take(link->socket.dealer, header)) return false;
     if (zmq_msg_more(header) &&
         weft__slices_take(link->socket.dealer, payload, WEFT__KV_VALUE_MAX + 4096, NULL) &&
         weft__kv_answer_read(zmq_msg_data(header), zmq_msg_size(header), zmq_msg_size(payload), &answer))

@@ -274,15 +274,6 @@ static connection *connection_of(weft__kv_server *s, int fd, const void *route, 
 
 /* ---- the thread ---- */
 
-static bool receive_route(weft__kv_server *s, zmq_msg_t *msg)
-{
-    int rc;
-    do {
-        rc = zmq_msg_recv(msg, s->router, ZMQ_DONTWAIT);
-    } while (rc < 0 && errno == EINTR);
-    return rc >= 0;
-}
-
 /* False: nothing is there. */
 static bool take_one(weft__kv_server *s, zmq_msg_t *msg)
 {
@@ -290,7 +281,7 @@ static bool take_one(weft__kv_server *s, zmq_msg_t *msg)
     size_t route_bytes;
     connection *from;
     int fd;
-    if (!receive_route(s, msg)) return false;
+    if (!weft__frame_take(s->router, msg)) return false;
     route_bytes = zmq_msg_size(msg);
     if (route_bytes <= sizeof route) memcpy(route, zmq_msg_data(msg), route_bytes);
     if (!zmq_msg_more(msg) || !weft__slices_take(s->router, msg, WEFT__KV_REQUEST_MAX, &fd)) return true;

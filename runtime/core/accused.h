@@ -4,8 +4,8 @@
 #include "context.h"
 #include "notice.h"
 
-/* `by` presumes that rank dead, and is believed if it is not presumed dead itself by the time that all
- * have heard of it, and answers this rank.  Of two that presume each other dead the one is that more others presume so, of as many the higher. */
+/* `by` presumes that rank dead, and is believed if it answers this rank, and is not presumed dead itself by the time that all
+ * have heard of it.  Of two that presume each other dead the one is that more others presume so, of as many the higher. */
 void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why);
 /* `from` says so by its watchdog.  knows: the two do not reach each other, and this rank, which is heard by both, tells
  * the one that is presumed dead, and all others should it believe it.  Of this rank: by the culprit, as `from` has passed on. */

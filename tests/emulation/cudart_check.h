@@ -24,6 +24,22 @@ static inline void nap_ms(long ms)
     nanosleep(&time, NULL);
 }
 
+/* Whether the driver has that function, which is written to *function then. */
+static inline bool driver_has(const char *name, void *function)
+{
+    enum cudaDriverEntryPointQueryResult how = cudaDriverEntryPointSuccess;
+    void *found = &how;
+
+#if CUDART_VERSION >= 13000
+    OK(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &how));
+#else
+    OK(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &how));
+#endif
+    assert_int_equal(how, found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound);
+    memcpy(function, &found, sizeof found);
+    return found;
+}
+
 /* A kernel that does nothing until its gate is opened. */
 typedef struct gate {
     atomic_int open, passed;

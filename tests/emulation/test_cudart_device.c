@@ -110,21 +110,6 @@ static void versions_are_those_of_the_headers(void **state)
     assert_true(driver >= runtime);
 }
 
-static bool driver_has(const char *name, void *function)
-{
-    enum cudaDriverEntryPointQueryResult how = cudaDriverEntryPointSuccess;
-    void *found = &how;
-
-#if CUDART_VERSION >= 13000
-    OK(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &how));
-#else
-    OK(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &how));
-#endif
-    assert_int_equal(how, found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound);
-    memcpy(function, &found, sizeof found);
-    return found;
-}
-
 /* What asks about a device needs no context on it; what works with the current one makes it there. */
 static void contexts_are_counted_where_they_are_made(void **state)
 {

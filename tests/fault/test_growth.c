@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CONNECTED, SENT, TIME_MS = 4000 * JOB_SLOWER, WARN_MS = 1000 };
+enum { CONNECTED, SENT, LATE_NS }; /* results of a rank */
+enum { TIME_MS = 4000 * JOB_SLOWER, WARN_MS = 1000 };
 
 typedef struct growth {
     int hosts; /* 0: one, whose ranks share memory */
@@ -108,7 +109,7 @@ static int64_t time_is_up(job_rank *me, weft_group *group, int stopped)
 
 static void name_stopped(job_rank *me, int round)
 {
-    enum { BEGINS, HAS_ENDED, LATE_NS = SENT + 1 };
+    enum { BEGINS, HAS_ENDED };
     const int stopped = me->size / 2, all = (me->size - 1) * (round + 1);
     int64_t late_ns = 0;
     weft_group *group = job_group(me, me->size, "timed", TIME_MS);

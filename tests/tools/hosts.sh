@@ -139,6 +139,22 @@ none_left() {
     echo "$1: nothing is left"
 }
 
+# have_said WORD WHAT: all eight ranks have, "WORD RANK" a line; some time is left for it
+have_said() {
+    tries=0
+    while [ "$(grep -c "^$1 [0-7]$" "$dir/out")" != 8 ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 100 ] || wrong "$2 has not reached all ranks"
+        sleep 0.1
+    done
+}
+
+# kill_launcher SIGNAL: of the first host of the job
+kill_launcher() {
+    launcher=$(cut -d' ' -f1 "/proc/$job/task/$job/children")
+    kill -"$1" "$launcher"
+}
+
 ends_with() { # CODE WHAT
     [ "$code" = "$1" ] || wrong "$2: exit code $code, not $1"
 }
@@ -296,12 +312,7 @@ for signals in USR1 'TSTP CONT'; do
         sleep 0.5
     done
     for signal in $signals; do
-        word=$(echo $signal | tr '[:upper:]' '[:lower:]') tries=0
-        while [ "$(grep -c "^$word [0-7]$" "$dir/out")" != 8 ]; do
-            tries=$((tries + 1))
-            [ $tries -lt 100 ] || wrong "SIG$signal has not reached all ranks"
-            sleep 0.1
-        done
+        have_said "$(echo $signal | tr '[:upper:]' '[:lower:]')" SIG$signal
     done
 done
 kill -USR2 $job
@@ -311,8 +322,7 @@ ends_with 0 "signals for ranks"
 echo "signals: reach the ranks"
 
 begin sh -c "$family"
-launcher=$(cut -d' ' -f1 "/proc/$job/task/$job/children")
-kill -KILL "$launcher"
+kill_launcher KILL
 code=0
 wait $job || code=$?
 [ $code != 0 ] || wrong "kill -9 of a launcher: exit code 0"
@@ -342,8 +352,7 @@ none_left "kill -9 of ranks"
 # A host that says nothing any more, which only time tells.
 [ $kind = sshd ] || [ -z "${HOSTS_SILENT:-}" ] || {
     begin sh -c "$family"
-    launcher=$(cut -d' ' -f1 "/proc/$job/task/$job/children")
-    kill -STOP "$launcher"
+    kill_launcher STOP
     code=0
     wait $job || code=$?
     [ $code != 0 ] || wrong "a host that is silent: exit code 0"
