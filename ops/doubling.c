@@ -9,12 +9,13 @@
  * much is exchanged: all but little of it stays within hosts.  For blocks, which then do not come in the order in which they
  * lie, this has a copy of each, and so is not for the shortest.
  *
- * Where size is no power of two, the first ranks pair up before, one of each pair stands for both, and tells
- * the other its result.
+ * Where size is no power of two, the first ranks pair up before, one of each pair stands for both, and tells the other its
+ * result: all bytes once more.  So this is for recursive doubling, and for hosts with unlike numbers of members; else
+ * halving and gathering go by arcs (arcs.c).
  *
  * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
  * MPICH" (2005). */
-#include "algorithms.h"
+#include "arcs.h"
 
 /* Which seats exchange: of the first 2 * pairs the odd ones, each for itself and the even one before it;
  * and all after those. */
@@ -249,6 +250,10 @@ void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
 {
     const bool ordered = has_long_blocks(s, op);
     if (!ordered) weft__count_in_ranks(s, op);
+    if (weft__arcs_serve(s)) {
+        weft__build_arcs_reduce_scatter(s, op, ordered);
+        return;
+    }
     places p = places_of(s);
     size_t all = weft__op_in_elements(op, s->rank, s->size);
     weft__place out = weft__at(s, WEFT__OUT, 0);
@@ -304,6 +309,10 @@ static void tell_other(weft__schedule *s, size_t count, const gathered *g)
 
 void weft__build_halving_all_reduce(weft__schedule *s, const weft__op *op)
 {
+    if (weft__arcs_serve(s)) {
+        weft__build_arcs_all_reduce(s, op);
+        return;
+    }
     places p = places_of(s);
     weft__operand own = weft__own_operand(s, op, op->count);
     weft__place share;
@@ -336,6 +345,10 @@ void weft__build_doubling_all_gather(weft__schedule *s, const weft__op *op)
 {
     const bool ordered = has_long_blocks(s, op);
     if (!ordered) weft__count_in_ranks(s, op);
+    if (weft__arcs_serve(s)) {
+        weft__build_arcs_all_gather(s, op, ordered);
+        return;
+    }
     places p = places_of(s);
     weft__place in = weft__at(s, WEFT__IN, 0), all = weft__at(s, WEFT__OUT, 0), first;
     int own, other = WEFT__NO_STEP;
@@ -450,11 +463,20 @@ static void broadcast_stripe(const stripe *d)
     weft__add_orders(d->s, g.by, g.n, sent);
 }
 
+int weft__broadcast_stripes(const weft__schedule *s, const weft__op *op)
+{
+    size_t worth = op->count * s->element / BROADCAST_STRIPE_BYTES;
+    return worth > BROADCAST_STRIPES_MOST ? BROADCAST_STRIPES_MOST : worth > 1 ? (int)worth : 1;
+}
+
 void weft__build_doubling_broadcast(weft__schedule *s, const weft__op *op)
 {
+    if (weft__arcs_serve(s)) {
+        weft__build_arcs_broadcast(s, op);
+        return;
+    }
     places p = places_with_root(s, s->root);
-    size_t worth = op->count * s->element / BROADCAST_STRIPE_BYTES;
-    int stripes = worth > BROADCAST_STRIPES_MOST ? BROADCAST_STRIPES_MOST : worth > 1 ? (int)worth : 1;
+    int stripes = weft__broadcast_stripes(s, op);
     weft__area area = s->seat == s->root ? WEFT__IN : WEFT__OUT;
     nearest_first(&p);
     for (int i = 0; i < stripes; i++) {
@@ -490,6 +512,10 @@ static void hand_in(weft__schedule *s, const weft__op *op, const places *p, hold
 
 void weft__build_halving_reduce(weft__schedule *s, const weft__op *op)
 {
+    if (weft__arcs_serve(s)) {
+        weft__build_arcs_reduce(s, op);
+        return;
+    }
     places p = places_with_root(s, s->root);
     weft__operand own = weft__own_operand(s, op, op->count);
     holding held;

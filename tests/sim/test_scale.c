@@ -119,7 +119,7 @@ static void test_long_blocks(void **state)
                 {WEFT__OP_REDUCE_SCATTER, "recursive_halving", WEFT_SUM},
                 {WEFT__OP_REDUCE_SCATTER, "recursive_halving", WEFT_AVG},
                 {WEFT__OP_REDUCE_SCATTER, "recursive_halving", WEFT_PREMUL_SUM}};
-    static const int sizes[] = {17, 22, 29, 32, 64}; /* with no pair, some, and many */
+    static const int sizes[] = {17, 20, 22, 28, 29, 32, 64}; /* with no pair, some, and many; by arcs */
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
@@ -384,6 +384,38 @@ static void test_links(void **state)
         }
 }
 
+/* Where ranks are no power of two nobody sends all bytes once more; broadcast and reduce deal out what they gather. */
+static void test_any_number(void **state)
+{
+    static const layout any[] = {{"", 17, 1, SIM_PACKED},  {"", 136, 8, SIM_PACKED},
+                                 {"", 136, 8, SIM_DEALT},  {"", 102, 6, SIM_PACKED},
+                                 {"", 999, 3, SIM_DEALT},  {"", 1000, 1, SIM_PACKED},
+                                 {"", 1000, 8, SIM_PACKED}};
+    static const struct {
+        weft__kind kind;
+        const char *algorithm;
+        double most; /* of what it has to */
+    } rows[] = {{WEFT__OP_ALL_REDUCE, "recursive_halving", 1.1},
+                {WEFT__OP_ALL_GATHER, "recursive_doubling", 1.1},
+                {WEFT__OP_REDUCE_SCATTER, "recursive_halving", 1.1},
+                {WEFT__OP_BROADCAST, "scatter_doubling", 2.1},
+                {WEFT__OP_REDUCE, "halving_gather", 2.1}};
+    int wrong = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++)
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            const size_t bytes = 8192 * (size_t)any[i].size;
+            sim_case c = case_of(rows[k].kind, &any[i], bytes);
+            sim_result r = play(c, rows[k].algorithm, &fabric);
+            double times = (double)r.link_bytes / least_bytes(c.kind, &any[i], (double)bytes);
+            if (getenv("SCALE_TABLE") || times > rows[k].most)
+                printf("%s, %d on a host: %g us, %.2f times over a link what it has to\n", sim_case_text(c),
+                       any[i].each, r.time, times);
+            wrong += times > rows[k].most;
+        }
+    if (wrong) fail_msg("%d collectives send too many bytes over a link", wrong);
+}
+
 /* Few bytes take as many messages between hosts one after another as there are halvings of the ranks, and one more where
  * that is told. */
 static void test_steps(void **state)
@@ -405,7 +437,7 @@ int main(void)
         cmocka_unit_test(test_long_blocks), cmocka_unit_test(test_one_host_for_all),
         cmocka_unit_test(test_blocks),      cmocka_unit_test(test_kilobytes),
         cmocka_unit_test(test_links),       cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_any_number),  cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests_name("scale", tests, NULL, NULL);
 }

@@ -1,0 +1,19 @@
+/* arcs.h - halving and doubling among a number of ranks that is no power of two: doubling.c hands them over to here. */
+#ifndef WEFT_OPS_ARCS_H
+#define WEFT_OPS_ARCS_H
+#include "algorithms.h"
+
+/* Is the number of ranks no power of two, and are there as many on each host? */
+bool weft__arcs_serve(const weft__schedule *s);
+
+weft__build_fn weft__build_arcs_all_reduce;
+weft__build_fn weft__build_arcs_broadcast;
+weft__build_fn weft__build_arcs_reduce;
+/* ordered: blocks have a copy, in the order in which they are given away.  Else they have to lie in that order already: on
+ * one host, or with one rank on each. */
+void weft__build_arcs_all_gather(weft__schedule *s, const weft__op *op, bool ordered);
+void weft__build_arcs_reduce_scatter(weft__schedule *s, const weft__op *op, bool ordered);
+
+/* A broadcast of `stripes` stripes: each is dealt out and gathered on its own. */
+int weft__broadcast_stripes(const weft__schedule *s, const weft__op *op);
+#endif
