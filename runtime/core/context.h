@@ -200,6 +200,8 @@ struct weft_context {
     int64_t timeout_ms;    /* default of every group */
     int64_t warn_after_ns; /* of an operation that has not settled */
     weft__quorum quorum;
+    /* The job goes on without this rank: since when, who tells and why, as a sentence that stays; NULL: it does not.  Engine writes. */
+    const char *_Atomic left_out;
     const weft__executor *const *executors; /* a row for each weft__executor_kind */
     const weft__protocol *const
         *protocols; /* NULL behind the last; in the order in which they hear of things */

@@ -217,7 +217,8 @@ static inline bool weft__group_refuses_member(const weft_group *group, int membe
     return WEFT__UNLIKELY(atomic_load(&group->state) == WEFT__BROKEN) &&
            weft__group_has_met_again(group, member);
 }
-weft_status weft__group_refuse(const weft_group *group); /* BROKEN, and why */
+weft_status weft__group_refuse(
+    const weft_group *group); /* BROKEN, and why; PEER where the job goes on without this rank */
 void weft__group_ref(weft_group *group);
 /* A reference, unless nobody holds the group any more and it is on its way out.  Under groups_lock, or the engine held. */
 bool weft__group_hold(weft_group *group);

@@ -38,8 +38,14 @@ void weft__peer_name(const weft_context *ctx, int rank, char *text, size_t bytes
 void weft__peer_fate(const weft_context *ctx, int rank, char *text, size_t bytes)
 {
     const weft__peer *m = &ctx->peers[rank];
-    snprintf(text, bytes, "rank %d %s (host %s, pid %d)", rank, m->why[0] ? m->why : "is gone", m->host,
-             (int)m->pid);
+    const char *left_out = atomic_load(&ctx->left_out);
+    const weft__gone gone = atomic_load(&m->gone);
+    if (left_out && gone != WEFT__LEFT && gone != WEFT__DIED)
+        snprintf(text, bytes, "rank %d (host %s, pid %d) is given up: %s", rank, m->host, (int)m->pid,
+                 left_out);
+    else
+        snprintf(text, bytes, "rank %d %s (host %s, pid %d)", rank, m->why[0] ? m->why : "is gone", m->host,
+                 (int)m->pid);
 }
 
 void weft__peer_refused(weft_context *ctx, int rank, const char *sentence)

@@ -20,9 +20,12 @@ typedef struct membership {
     bool too_large; /* is the job for the words that would decide one */
     int told_by; /* the rank whose word came last before this one was out, or said why first; that behind the last: the witness */
     char told_why[WEFT__SENTENCE_BYTES / 4]; /* this one was presumed dead; "": nobody has said so yet */
-    weft__witness_place place;               /* WEFT_QUORUM=witness */
-    bool made;                               /* by this rank, which is not in the job yet */
-    weft__witness_asking *witness;           /* NULL: not by that quorum, or this rank is not in the job */
+    char
+        left_out[2]
+                [WEFT__SENTENCE_BYTES]; /* that this rank is out: as it was told first, and with the reason */
+    weft__witness_place place;          /* WEFT_QUORUM=witness */
+    bool made;                          /* by this rank, which is not in the job yet */
+    weft__witness_asking *witness;      /* NULL: not by that quorum, or this rank is not in the job */
 } membership;
 
 static membership *membership_of(const weft_context *ctx)
@@ -151,14 +154,26 @@ bool weft__membership_is_stuck(const weft_context *ctx, const int *ranks, int n,
     return true;
 }
 
+/* What is asked for from now on ends in that sentence, or in the second one once the reason is known: other threads may read
+ * the first one still. */
+static void note_left_out(weft_context *ctx)
+{
+    membership *m = membership_of(ctx);
+    char *text = m->left_out[m->told_why[0] != 0];
+    const char *before = atomic_load(&ctx->left_out);
+    if (before == text || !weft__membership_is_out(ctx, text, sizeof m->left_out[0])) return;
+    atomic_store(&ctx->left_out, text);
+    weft__log(before ? WEFT__INFO : WEFT__WARN, "%s", text);
+}
+
 /* Who is not in the view is dead to this rank; whoever is left out counts all others as that. */
 static void follow(weft_context *ctx)
 {
-    membership *m = membership_of(ctx);
+    const membership *m = membership_of(ctx);
     char text[WEFT__SENTENCE_BYTES];
     unsigned number = (unsigned)weft__views_number(m->views);
     bool out = weft__membership_is_out(ctx, text, sizeof text);
-    if (out) weft__log(WEFT__WARN, "%s", text);
+    note_left_out(ctx);
     for (int i = 0; i < ctx->world_size; i++) {
         if (i == ctx->rank || (!out && weft__views_has(m->views, i))) continue;
         if (out)
@@ -260,6 +275,7 @@ static void take_word(weft_context *ctx, int from, const weft__notice *notice)
     if (!is_heard(ctx, from, (const void *)word)) return;
     if (weft__views_state_of(m->views) != WEFT__VIEWS_OUT || (!m->told_why[0] && notice->messages))
         note_teller(m, from, notice->text + notice->number);
+    note_left_out(ctx);
     if (!weft__views_take(m->views, from, (const void *)word, notice->number, now))
         weft__peer_refused(ctx, from, "a word about views that no rank says");
     settle(ctx, now);
@@ -357,6 +373,7 @@ static void close_membership(weft_context *ctx)
     if (m->made) weft__witness_remove(&m->place);
     leave_witness(ctx, m->witness);
     weft__views_free(m->views);
+    atomic_store(&ctx->left_out, NULL);
     free(m);
 }
 

@@ -35,7 +35,7 @@ static void settle_failed(weft_request *req, weft_status status)
 {
     weft_context *ctx = req->ctx;
     const weft__recv_result *got = &req->recv_result;
-    char who[192];
+    char who[192], fate[WEFT__SENTENCE_BYTES];
     int world = req->op.peer >= 0 ? req->group->world[req->op.peer] : got->peer;
     weft__peer_name(ctx, world >= 0 ? world : ctx->rank, who, sizeof who);
     switch (status) {
@@ -53,8 +53,8 @@ static void settle_failed(weft_request *req, weft_status status)
         break;
     case WEFT_ERR_PEER:
         req->culprit = req->op.peer;
-        weft__peer_fate(ctx, world, who, sizeof who);
-        weft__request_settlef(req, status, "%s", who);
+        weft__peer_fate(ctx, world, fate, sizeof fate);
+        weft__request_settlef(req, status, "%s", fate);
         break;
     default: weft__request_settlef(req, status, "%s: %s", who, weft_status_text(status)); break;
     }

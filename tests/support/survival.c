@@ -90,17 +90,47 @@ static bool is_final(const char *text)
     return strstr(text, "the job goes on without this rank") || strstr(text, "WEFT_QUORUM=");
 }
 
-/* Whoever is told that the job goes on without it gets nothing done any more by the group that it asked to shrink. */
+/* By a call that waits: in the time that an error of this rank's own takes. */
+static void check_ends(const char *what, weft_status status, int64_t from_ns)
+{
+    if (getenv("SURVIVAL_TELLS")) printf("%s: %s\n", what, weft_last_error());
+    if (status != WEFT_ERR_PEER || !strstr(weft_last_error(), "the job goes on without this rank (rank ") ||
+        !strstr(weft_last_error(), ") since view ") || !strstr(weft_last_error(), " tells, for this rank "))
+        job_fail(__FILE__, __LINE__, "%s by a rank that is left out: %s: %s", what, weft_status_name(status),
+                 weft_last_error());
+    CHECK_PERIOD(from_ns, job_now_ns(), 0, JOB_LATE_MS);
+}
+
+#define CHECK_ENDS(what, call)                 \
+    do {                                       \
+        const int64_t from_ns_ = job_now_ns(); \
+        const weft_status status_ = (call);    \
+        check_ends(what, status_, from_ns_);   \
+    } while (0)
+
+/* Whoever is told that the job goes on without it gets nothing done any more with anybody, those on its own host too, by
+ * whichever operation, and each says why.  What it has for itself alone goes on. */
 static void check_fenced(weft_group *group)
 {
+    const int size = weft_group_size(group), me = weft_group_rank(group);
+    int all[JOB_RANKS_MAX] = {0};
+    int32_t in = 1, out = 0;
     weft_group *next = NULL;
-    weft_request *req = NULL;
-    char text[1024];
-    CHECK(weft_barrier(group, NULL, &req) == WEFT_ERR_BROKEN && !req);
-    if (getenv("SURVIVAL_TELLS")) printf("%s\n", weft_last_error());
-    CHECK_INT(survival_shrink(group, &next, text, sizeof text), WEFT_ERR_PEER);
-    CHECK_TEXT(text, "the job goes on without this rank");
-    if (getenv("SURVIVAL_TELLS")) printf("%s\n", text);
+    CHECK_ENDS("barrier", weft_barrier(group, NULL, NULL));
+    CHECK_ENDS("all_reduce", weft_all_reduce(group, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    CHECK_ENDS("split", weft_split_group(group, 0, me, NULL, &next, NULL));
+    CHECK_ENDS("shrink", weft_shrink_group(group, NULL, &next, NULL));
+    for (int i = 0; i < size; i++) {
+        all[i] = i;
+        if (i == me) continue;
+        CHECK_ENDS("isend", weft_isend(group, &in, 1, WEFT_INT32, i, 77, NULL, NULL));
+        CHECK_ENDS("irecv", weft_irecv(group, &out, 1, WEFT_INT32, i, 77, NULL, NULL));
+    }
+    CHECK_ENDS("new_group", weft_new_group(group, all, size, NULL, &next, NULL));
+    CHECK_INT(weft_group_dead(group, NULL, 0), size - 1);
+    CHECK_OK(weft_new_group(group, &me, 1, NULL, &next, NULL));
+    job_sum_works(next);
+    CHECK_OK(weft_group_free(next));
 }
 
 weft_status survival_go_on(job_rank *me, int64_t calm_ns, char *text, size_t bytes)

@@ -1,6 +1,7 @@
 /* test_membership.c - a job with more ranks than a word of the watchdogs has room for has no views, and says so; who is out
- * names the rank whose word that was. */
+ * names the rank whose word that was, in whatever it is refused. */
 #include "engine.h"
+#include "group.h"
 #include "lone_rank.h"
 #include "membership.h"
 #include "notice.h"
@@ -99,6 +100,43 @@ static void test_who_told_that_this_rank_is_out(void **state)
     lone_rank_close(ctx);
 }
 
+/* Since when, who tells, and why as soon as that is known; what each rank's end was said to be before is no matter then. */
+static void check_refusals(weft_context *ctx, weft_group *group, const char *told)
+{
+    char text[WEFT__SENTENCE_BYTES] = "";
+    assert_int_equal(weft__group_refuse(group), WEFT_ERR_PEER);
+    assert_non_null(
+        strstr(weft_last_error(), "the job goes on without this rank (rank 3) since view 2, as rank "));
+    assert_non_null(strstr(weft_last_error(), told));
+    for (int rank = 0; rank < LONE_WORLD; rank++) {
+        if (rank == LONE_ME) continue;
+        weft__peer_fate(ctx, rank, text, sizeof text);
+        assert_non_null(strstr(text, "the job goes on without this rank (rank 3) since view 2"));
+        assert_non_null(strstr(text, told));
+    }
+}
+
+static void test_what_is_out_is_refused(void **state)
+{
+    static const int all[] = {0, 1, 2, 3, 4};
+    weft_context *ctx = lone_rank_open((lone_wires){NULL, NULL});
+    weft_group *group;
+    (void)state;
+    ctx->quorum = WEFT__QUORUM_MAJORITY;
+    group = weft__group_new(ctx, all, LONE_WORLD, "all", WEFT_FOREVER);
+    assert_non_null(group);
+    assert_int_equal(weft__group_refuse(group), WEFT_ERR_BROKEN);
+    weft__engine_take(ctx);
+    weft__peer_gone(ctx, LOST, WEFT__PRESUMED_DEAD, false, "is lost: it is silent");
+    weft__engine_drop(ctx);
+    tell_view(ctx, LOST, "");
+    check_refusals(ctx, group, "as rank 0 tells, for this rank is presumed dead there");
+    tell_view(ctx, KEPT, "is lost: it did not answer");
+    check_refusals(ctx, group, "as rank 2 tells, for this rank is lost: it did not answer");
+    weft__group_unref(group);
+    lone_rank_close(ctx);
+}
+
 static void test_a_word_is_as_long_as_it_is(void **state)
 {
     weft__notice word = {.kind = WEFT__NOTICE_VIEW, .number = 26},
@@ -117,9 +155,8 @@ static void test_a_word_is_as_long_as_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_job_that_is_too_large),
-        cmocka_unit_test(test_a_job_that_is_not),
-        cmocka_unit_test(test_who_told_that_this_rank_is_out),
+        cmocka_unit_test(test_a_job_that_is_too_large),        cmocka_unit_test(test_a_job_that_is_not),
+        cmocka_unit_test(test_who_told_that_this_rank_is_out), cmocka_unit_test(test_what_is_out_is_refused),
         cmocka_unit_test(test_a_word_is_as_long_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
