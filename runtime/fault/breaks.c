@@ -155,6 +155,26 @@ static void act_on_end(weft_context *ctx, const weft__notice *notice, int peer)
         weft__peer_hearsay(ctx, notice->culprit, notice->fate);
 }
 
+static bool is_beside(const weft_context *ctx, int rank, int other)
+{
+    return ctx->peers[rank].first_on_host == ctx->peers[other].first_on_host;
+}
+
+int weft__break_passer(const weft_group *group)
+{
+    const weft_context *ctx = group->ctx;
+    int passer = -1;
+    if (group->culprit < 0 || atomic_load(&ctx->peers[group->culprit].gone) != WEFT__UNREACHABLE) return -1;
+    for (int i = 0; i < group->size; i++) {
+        const int rank = group->world[i];
+        if (atomic_load(&ctx->peers[rank].gone) != WEFT__LIVES || is_beside(ctx, rank, group->culprit) ||
+            is_beside(ctx, rank, ctx->rank))
+            continue;
+        if (passer < 0 || rank == ctx->peers[group->culprit].heard_by) passer = i;
+    }
+    return passer;
+}
+
 /* Its culprit, and who is on that one's host, cannot be told by who does not reach them: this rank is asked to. */
 static void pass_to_culprit(const weft_group *group, const weft__notice *notice)
 {
@@ -162,8 +182,7 @@ static void pass_to_culprit(const weft_group *group, const weft__notice *notice)
     weft__notice passed = *notice;
     passed.knows = 0;
     for (int i = 0; i < group->size; i++)
-        if (group->world[i] != ctx->rank &&
-            ctx->peers[group->world[i]].first_on_host == ctx->peers[notice->culprit].first_on_host)
+        if (group->world[i] != ctx->rank && is_beside(ctx, group->world[i], notice->culprit))
             weft__alarm_tell(ctx, group->world[i], &passed);
 }
 
@@ -250,6 +269,12 @@ static void breaks_group_ready(weft_group *group)
     weft__group_break(group, &(weft__verdict){WEFT_ERR_MEMORY, 0, -1, text}, true);
 }
 
+static void breaks_peer_gone(weft_context *ctx, int rank, const char *why)
+{
+    (void)why;
+    weft__deaths_lose(ctx, rank);
+}
+
 static weft_status open_breaks(weft_context *ctx)
 {
     struct past *past = calloc(1, sizeof *past);
@@ -280,5 +305,6 @@ const weft__protocol weft__breaks_protocol = {.name = "breaks",
                                               .notice = breaks_notice,
                                               .tell_broken = weft__telling_begin,
                                               .tell_death = weft__deaths_tell,
+                                              .peer_gone = breaks_peer_gone,
                                               .group_ready = breaks_group_ready,
                                               .group_retired = remember};

@@ -1,5 +1,6 @@
 /* deaths.c - see deaths.h. */
 #include "deaths.h"
+#include "alarm.h"
 #include "check.h"
 #include "engine.h"
 #include "host_tree.h"
@@ -8,11 +9,15 @@
 
 #include <stdlib.h>
 
+#define KEPT_NS   (2000 * WEFT__MS) /* what a rank has said has left its process by then, or never does */
+#define KEPT_MOST 256
+
 typedef struct told_death {
     weft__telling telling;
     weft__list link; /* ctx->told_deaths */
     int32_t rank;
-    uint64_t how; /* weft__gone */
+    uint64_t how;    /* weft__gone */
+    int64_t kept_ns; /* nothing is awaited any more, and it is kept until then; 0: it goes on */
 } told_death;
 
 static told_death *death_of(weft_context *ctx, const weft__notice *told)
@@ -32,9 +37,30 @@ static void free_death(told_death *death)
     free(death);
 }
 
+/* Many that die at once do not take memory without bounds: of more than that the oldest is let go of. */
+static void keep(weft_context *ctx, told_death *death)
+{
+    told_death *oldest = NULL;
+    int kept = 0;
+    death->kept_ns = weft__now_ns() + KEPT_NS;
+    WEFT__LIST_EACH(&ctx->told_deaths, at)
+    {
+        told_death *other = WEFT__LIST_ENTRY(at, told_death, link);
+        if (!other->kept_ns) continue;
+        kept++;
+        if (!oldest || other->kept_ns < oldest->kept_ns) oldest = other;
+    }
+    if (kept > KEPT_MOST) free_death(oldest);
+    weft__alarm_check(ctx, death->kept_ns);
+}
+
 void weft__death_told(weft__telling *telling)
 {
-    if (!weft__telling_goes_on(telling)) free_death(WEFT__OWNER(telling, told_death, telling));
+    told_death *death = WEFT__OWNER(telling, told_death, telling);
+    if (weft__telling_goes_on(telling))
+        death->kept_ns = 0;
+    else if (!death->kept_ns)
+        keep(telling->ctx, death);
 }
 
 static bool is_certain(const weft_context *ctx, const weft__notice *told)
@@ -97,6 +123,32 @@ bool weft__deaths_answered(weft_context *ctx, int from, const weft__notice *told
     weft__telling_take_answer(&death->telling, from, told);
     weft__death_told(&death->telling);
     return true;
+}
+
+void weft__deaths_lose(weft_context *ctx, int rank)
+{
+    if (ctx->said_bye) return;
+    WEFT__LIST_EACH(&ctx->told_deaths, at)
+    {
+        told_death *death = WEFT__LIST_ENTRY(at, told_death, link);
+        weft__telling_loses(&death->telling, rank);
+        if (weft__telling_goes_on(&death->telling)) death->kept_ns = 0;
+    }
+}
+
+int64_t weft__deaths_check(weft_context *ctx, int64_t now_ns)
+{
+    int64_t next = WEFT__NEVER;
+    WEFT__LIST_EACH(&ctx->told_deaths, at)
+    {
+        told_death *death = WEFT__LIST_ENTRY(at, told_death, link);
+        if (!death->kept_ns) continue;
+        if (now_ns >= death->kept_ns)
+            free_death(death);
+        else if (death->kept_ns < next)
+            next = death->kept_ns;
+    }
+    return next;
 }
 
 void weft__deaths_close(weft_context *ctx)

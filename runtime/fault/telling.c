@@ -1,6 +1,7 @@
 /* telling.c - see telling.h. */
 #include "telling.h"
 #include "alarm.h"
+#include "breaks.h"
 #include "check.h"
 #include "deaths.h"
 #include "engine.h"
@@ -23,7 +24,7 @@ typedef enum told_state { UNTOLD, TOLD, DONE } told_state;
 typedef struct told_host {
     told_state state;
     bool unheard;     /* it was gone past, here or elsewhere, and not all of its ranks are known to be told */
-    int rank;         /* to which a PASS went; -1: to none */
+    int rank;         /* to which a PASS went; -1: to none, or it was gone past */
     int64_t since_ns; /* it has last been heard then, or told */
 } told_host;
 
@@ -134,11 +135,6 @@ static bool is_broken_at(const weft_group *group, int member)
     return weft__group_shown(group, member, &row) && atomic_load(&row.broken);
 }
 
-static bool is_beside(const weft_context *ctx, int rank, int other)
-{
-    return ctx->peers[rank].first_on_host == ctx->peers[other].first_on_host;
-}
-
 static bool is_mate(const weft__telling *t, int member)
 {
     const weft_context *ctx = t->ctx;
@@ -165,30 +161,13 @@ static void tell(weft__telling *t, int member, const weft__notice *notice)
         weft__alarm_tell(ctx, rank, notice);
 }
 
-/* Whom this rank does not reach it cannot tell either: of the members that reach both one is asked to pass it on, that which
- * has heard the culprit's host if it is one of them.  -1: it is no such break, or there is none. */
-static int passer_of(const weft_group *group)
-{
-    const weft_context *ctx = group->ctx;
-    int passer = -1;
-    if (group->culprit < 0 || atomic_load(&ctx->peers[group->culprit].gone) != WEFT__UNREACHABLE) return -1;
-    for (int i = 0; i < group->size; i++) {
-        const int rank = group->world[i];
-        if (atomic_load(&ctx->peers[rank].gone) != WEFT__LIVES || is_beside(ctx, rank, group->culprit) ||
-            is_beside(ctx, rank, ctx->rank))
-            continue;
-        if (passer < 0 || rank == ctx->peers[group->culprit].heard_by) passer = i;
-    }
-    return passer;
-}
-
 /* ---- few hosts ---- */
 
 static void tell_each(weft_group *group, bool elsewhere)
 {
     weft__telling *t = &group->telling;
     weft__notice notice = weft__break_notice(group);
-    const int passer = passer_of(group);
+    const int passer = weft__break_passer(group);
     t->all = t->all || elsewhere;
     for (int i = 0; i < group->size; i++) {
         if (i == group->rank || weft__is_gone(peer_of(t, i)) || is_broken_at(group, i)) continue;
@@ -251,14 +230,20 @@ static void tell_ranks(weft__telling *t, int host, int but)
     }
 }
 
+/* In place of its speaker. */
+static void tell_past(weft__telling *t, int host)
+{
+    tell_ranks(t, host, t->hosts->of[host].rank);
+    t->hosts->of[host].rank = -1;
+    tell_beyond(t, host, own_host(t));
+}
+
 /* cannot: its speaker has answered so, and knows of it. */
 static void go_past(weft__telling *t, int host, bool cannot)
 {
-    told_host *told = &t->hosts->of[host];
-    told->unheard = !cannot || tree_of(t)->first[host + 1] - tree_of(t)->first[host] > 1;
+    t->hosts->of[host].unheard = !cannot || tree_of(t)->first[host + 1] - tree_of(t)->first[host] > 1;
     told_to(t, host, DONE);
-    tell_ranks(t, host, told->rank);
-    tell_beyond(t, host, own_host(t));
+    tell_past(t, host);
 }
 
 static void tell_host(weft__telling *t, int host)
@@ -344,7 +329,7 @@ void weft__telling_along(weft__telling *t, const weft__notice *notice)
 static void tell_passer(weft_group *group)
 {
     weft__notice notice = group->telling.hosts->notice;
-    const int passer = passer_of(group);
+    const int passer = weft__break_passer(group);
     if (passer < 0) return;
     notice.operation = WEFT__BREAK_TOLD;
     notice.knows = 1;
@@ -523,6 +508,15 @@ void weft__telling_take_answer(weft__telling *t, int from, const weft__notice *t
     settle(t);
 }
 
+void weft__telling_loses(weft__telling *t, int rank)
+{
+    const int host = weft__host_of(tree_of(t), rank);
+    told_host *told = &t->hosts->of[host];
+    if (told->state != DONE || told->rank != rank) return;
+    told->unheard = true;
+    tell_past(t, host);
+}
+
 bool weft__telling_answered(weft_group *group, int from, const weft__notice *told)
 {
     if (told->operation < WEFT__BREAK_PASSED) return false;
@@ -583,7 +577,7 @@ static void look_at_held(weft__telling *t, int64_t now_ns, int64_t *next)
 /* Telling one may end others, as a rank is found to have died: each is looked at where it is the first that has not been. */
 int64_t weft__telling_check(weft_context *ctx, int64_t now_ns)
 {
-    int64_t next = WEFT__NEVER;
+    int64_t next = WEFT__NEVER, kept_ns;
     weft__list due;
     weft__list_init(&due);
     if (!weft__list_empty(&ctx->to_tell)) {
@@ -596,5 +590,6 @@ int64_t weft__telling_check(weft_context *ctx, int64_t now_ns)
         weft__list_append(&ctx->to_tell, &t->link);
         look_at_held(t, now_ns, &next);
     }
-    return next;
+    kept_ns = weft__deaths_check(ctx, now_ns);
+    return kept_ns < next ? kept_ns : next;
 }

@@ -38,6 +38,8 @@
  *   until it goes on.
  * - No two wait for each other: an answer waits for nobody on the side of who gets it, and so each for fewer hosts than
  *   the one that waits for it.
+ * - PASSED says that words were sent, not that they have come: those of one that dies then may be lost with it.  The end of a
+ *   member breaks the group; for deaths it is seen to by who has told it (deaths.h).
  * - Of each edge each end sends one PASS at most, and one answer: 2 words for an edge where one rank breaks the group, 4 where
  *   time is up for all at once.
  * - Nobody is accused by a word that was passed on: who passes it on says what it knows itself of the culprit, but that somebody
@@ -74,5 +76,7 @@ void weft__telling_along(weft__telling *telling, const weft__notice *notice);
 /* That member has told it and asks for that.  notice: as it goes on from here. */
 void weft__telling_pass_on(weft__telling *telling, int member, const weft__notice *notice);
 void weft__telling_take_answer(weft__telling *telling, int from, const weft__notice *told);
+/* A death, of which that rank may have had words that end with it: if it has answered, its host is gone past now. */
+void weft__telling_loses(weft__telling *telling, int rank);
 bool weft__telling_goes_on(const weft__telling *telling); /* something is awaited, or put off */
 #endif

@@ -84,9 +84,31 @@ static void test_one_leaves_that_waits(void **state)
     end();
 }
 
+/* Whom the one above tells that watches over the dead answers at once, and has words for its own host that end with it. */
+static void test_one_dies_that_has_answered(void **state)
+{
+    static const int host_of[] = {0, 0, 0, 1, 1};
+    enum { RANKS = sizeof host_of / sizeof *host_of, DIES = 0, GONE = 4 };
+    (void)state;
+    begin(host_of, RANKS);
+    world_settle_for(10 * WEFT__MS);
+    for (int i = 0; i < RANKS; i++)
+        if (i != DIES && host_of[i] == host_of[DIES]) wires_part(DIES, i); /* they never leave its process */
+    wires_kill(GONE);
+    world_settle_for(200 * WEFT__MS);
+    check_known(3, GONE, WEFT__PRESUMED_DEAD);
+    check_known(1, GONE, WEFT__LIVES);
+    wires_kill(DIES);
+    world_settle_for(200 * WEFT__MS);
+    for (int i = 1; i < RANKS; i++)
+        if (i != GONE) check_known(i, GONE, WEFT__PRESUMED_DEAD);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_presumed_beside_others),
-                                       cmocka_unit_test(test_one_leaves_that_waits)};
+                                       cmocka_unit_test(test_one_leaves_that_waits),
+                                       cmocka_unit_test(test_one_dies_that_has_answered)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
