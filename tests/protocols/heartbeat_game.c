@@ -1,6 +1,7 @@
 /* heartbeat_game.c - which hosts live: each rank is on a host of its own, and listens.
  *
- * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit, or of two
+ * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit, for longer on
+ * slow links, or while all machines sleep, or of two
  * connections to one host the one is silent, which is made anew, or of a host that is heard elsewhere one rank is said to be
  * dead, which the others are not, or a host of two loses another one, of one rank or two,
  * or of two connections to one host the one is made anew as the other one is given up, and the host vanishes later,
@@ -38,7 +39,9 @@ enum {
     SHRINK_MS = 4 * LIMIT_MS,                        /* a shrink has */
     PATIENT_MS = CUT_OFF_MS + HEALED_MS + SHRINK_MS, /* one that waits until the two meet again */
     BOTH_GO_MS = RECONNECT_MS + 8 * LIMIT_MS, /* a host of which the one rank was unreachable vanishes */
-    SAID_MS = 2 * LIMIT_MS                    /* by then the host is heard elsewhere */
+    ROUND_MS = 2 * LIMIT_MS,      /* SLOW: it takes 2.25 of them to suspect a host, and 8 for answers */
+    AWAKE_MS = 6 * LIMIT_MS / 10, /* SUSPENDED: ways are there again after it */
+    SAID_MS = 2 * LIMIT_MS        /* by then the host is heard elsewhere */
 };
 
 /* When a pair's ways are there again: before it is given up, or afterwards. */
@@ -58,6 +61,8 @@ typedef enum trouble {
     VANISHES,
     PAIR,
     SHORTLY,
+    SLOW,
+    SUSPENDED,
     SILENT,
     HEARSAY,
     HOSTS,
@@ -73,9 +78,10 @@ static struct {
     int on_b; /* HOSTS: ranks of the host that ranks 0 and 1 do not reach, from a on */
     int late; /* likewise: this rank shrinks that much later than it could; -1: none does */
     int64_t late_ns, could_ns;
-    int64_t mends_ns; /* SIBLING: the way to rank 1 is there again; 0: it is not known yet */
-    bool stood;       /* likewise: the connection to it has */
-    bool apart;       /* likewise: rank 0 was unreachable from a as both vanished, and rank 1 was not */
+    int64_t mends_ns;  /* SIBLING: the way to rank 1 is there again; 0: it is not known yet */
+    bool stood;        /* likewise: the connection to it has */
+    bool apart;        /* likewise: rank 0 was unreachable from a as both vanished, and rank 1 was not */
+    int64_t sleeps_ns; /* SUSPENDED */
     bool gone_by_then, silenced;
     bool is_few[RANKS_MOST]; /* PARTS: it is of the smaller part, */
     bool to_few, from_few;   /* to which all ways are lost, or from which */
@@ -301,6 +307,10 @@ static void draw_game(void)
     game.at_ns = weft__now_ns() + (1000 + chance_below(1000)) * WEFT__MS;
     game.ends_ns = WEFT__NEVER;
     if (game.what == SHORTLY) game.ends_ns = game.at_ns + (1 + chance_below(SHORT_MS)) * WEFT__MS;
+    if (game.what == SLOW)
+        game.ends_ns = game.at_ns + (9 * ROUND_MS + chance_below(3 * ROUND_MS / 4)) * WEFT__MS;
+    wires_slow(game.what == SLOW ? ROUND_MS * WEFT__MS : 0);
+    game.sleeps_ns = game.at_ns + (LIMIT_MS * 4 / 10 + chance_below(LIMIT_MS * 3 / 10)) * WEFT__MS;
     if (game.what == PAIR && game.heals == IN_TIME)
         game.ends_ns = game.at_ns + (1 + chance_below(RECONNECT_MS)) * WEFT__MS;
     if (game.what == PAIR && game.heals == LATE)
@@ -432,7 +442,8 @@ static void release_all(void)
 static void send_away(void)
 {
     int rank = chance_below(world.ranks);
-    if (game.what == PAIR || game.what == SILENT || game.what == PARTS || is_by_host() || !chance_one_in(6))
+    if (game.what == PAIR || game.what == SILENT || game.what == SUSPENDED || game.what == PARTS ||
+        is_by_host() || !chance_one_in(6))
         return;
     if (weft__now_ns() >= game.at_ns - 3000 * WEFT__MS) game.was_away[rank] = true;
     world_away(rank, (1 + chance_below(3000)) * WEFT__MS);
@@ -452,6 +463,10 @@ static void step(void)
 {
     const int64_t now = weft__now_ns();
     if (game.what == HEARSAY && !game.said && now >= game.at_ns + SAID_MS * WEFT__MS) say_dead();
+    if (game.what == SUSPENDED && game.ends_ns == WEFT__NEVER && now >= game.sleeps_ns) {
+        world_suspend((20 + chance_below(3600000)) * WEFT__MS);
+        game.ends_ns = now + AWAKE_MS * WEFT__MS;
+    }
     lose_ways(now >= game.at_ns && now < game.ends_ns && game.what != NOTHING);
     if (game.notices_lost && now >= game.at_ns) wires_part(game.a, game.b);
     while (world_step()) {
@@ -550,6 +565,7 @@ static int64_t end_after_ms(void)
            : game.what == PAIR && game.heals == LATE   ? RECONNECT_MS + CUT_OFF_MS + HEALED_MS
            : game.what == PAIR || game.what == HEARSAY ? RECONNECT_MS + CUT_OFF_MS
            : game.what == SILENT                       ? RENEWED_MS
+           : game.what == SLOW                         ? 12 * ROUND_MS
            : game.what == SIBLING                      ? BOTH_GO_MS + CUT_OFF_MS + LIMIT_MS
                                                        : CUT_OFF_MS;
 }

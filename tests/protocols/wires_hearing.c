@@ -22,6 +22,7 @@ typedef struct connection {
 static struct {
     bool is_open;
     int64_t reconnect_ns;
+    int64_t round_ns; /* that an answer takes, as all connections have shown; 0: they have not */
     bool beside[WIRES_RANKS_MAX / 2 + 1]; /* ranks 2i and 2i + 1 have one host */
     bool away[WIRES_RANKS_MAX];
     bool lost[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
@@ -47,7 +48,7 @@ static weft__silence silence_of(weft__transport *t, int peer, int64_t beat_ns, i
 {
     const int rank = wires_rank_of(t);
     connection *c = &all.of[rank][peer];
-    weft__silence silence = {.sent = true, .stands = stands(c)};
+    weft__silence silence = {.sent = true, .stands = stands(c), .round_ns = all.round_ns};
     all.transport[rank] = t;
     if (c->lost) return silence;
     if (reaches(rank, peer) && !c->silent) {
@@ -161,6 +162,11 @@ void wires_hearing_open(int64_t reconnect_ns)
 void wires_hearing_close(void)
 {
     memset(&all, 0, sizeof all);
+}
+
+void wires_slow(int64_t round_ns)
+{
+    all.round_ns = round_ns;
 }
 
 void wires_lose_way(int from, int to, bool lost)

@@ -13,6 +13,8 @@ const weft__hearing *wires_hearing_of(int rank); /* NULL: nobody listens */
 void wires_lose_way(int from, int to, bool lost);
 bool wires_way_is_lost(int from, int to);
 void wires_set_beside(int rank); /* odd: one host with the rank before it */
+/* What an answer takes at most, as all connections show. */
+void wires_slow(int64_t round_ns);
 /* From now on; until it is made anew.  Over the one to `busy` something comes all the time. */
 void wires_silence(int rank, int peer, int busy);
 bool wires_is_silent(int rank, int peer);

@@ -34,7 +34,7 @@ static struct {
     weft_context *ctx;
     int64_t away_ns, listen_ns; /* its threads do nothing until then; it listens then, where world.listens */
 } ranks[WIRES_RANKS_MAX];
-static int64_t now_ns = BEGIN_NS;
+static int64_t now_ns = BEGIN_NS, slept_ns;
 static int deaths_wanted; /* between steps, still to come */
 static int steps;
 static bool waited;
@@ -44,8 +44,8 @@ void __wrap_weft__ticker_open(weft__ticker *ticker);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 {
-    (void)clock;
-    *t = (struct timespec){(time_t)(now_ns / 1000000000), (long)(now_ns % 1000000000)};
+    const int64_t ns = clock == CLOCK_BOOTTIME ? now_ns + slept_ns : now_ns;
+    *t = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     return 0;
 }
 
@@ -104,6 +104,7 @@ static void open_world(world_way way, const weft__executor *const *executors)
 {
     const bool one_host = way.one_host;
     now_ns = BEGIN_NS;
+    slept_ns = 0;
     world = way;
     deaths_wanted = 0;
     steps = 0;
@@ -294,6 +295,12 @@ void world_away(int rank, int64_t ns)
 {
     TRACE("rank %d is away", rank);
     ranks[rank].away_ns = now_ns + ns;
+}
+
+void world_suspend(int64_t ns)
+{
+    TRACE("all machines sleep");
+    slept_ns += ns;
 }
 
 bool world_is_away(int rank)

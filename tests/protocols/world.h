@@ -53,6 +53,8 @@ bool world_pass_time(void);
 /* Its threads do nothing for so long: stopped, in a debugger.  What comes waits. */
 void world_away(int rank, int64_t ns);
 bool world_is_away(int rank);
+/* All machines sleep for so long, and wake up: only CLOCK_BOOTTIME has gone on. */
+void world_suspend(int64_t ns);
 /* For so long nothing happens that any rank's watchdog has asked for. */
 void world_sleep(int64_t ns);
 /* Until nothing is left to do but to wait for a deadline; then the clock goes on to that, and so on. */
