@@ -32,7 +32,7 @@ enum { HALVE, GATHER, ROOT, PHASES };
 
 bool weft__arcs_serve(const weft__schedule *s)
 {
-    int hosts = weft__hosts(s), each = s->size / hosts;
+    const int hosts = weft__hosts(s), each = s->size / hosts;
     if (!(s->size & (s->size - 1))) return false;
     for (int h = 0; h < hosts; h++)
         if (weft__members_of_host(s, h) != each) return false;
@@ -94,12 +94,10 @@ static arc arc_of(const circle *c, weft__span whole, int from, int n)
 /* Steps that several messages may be waited for by: two for each round of both circles, and what a rank begins with. */
 typedef struct arrived {
     int by[4 * (WEFT__ROUNDS_MOST + 1)], n;
-    weft__span what[4 * (WEFT__ROUNDS_MOST + 1)];
 } arrived;
 
-static void arrive(arrived *a, int step, weft__span what)
+static void arrive(arrived *a, int step)
 {
-    a->what[a->n] = what;
     a->by[a->n++] = step;
 }
 
@@ -246,7 +244,7 @@ static void gather(const circles *all, const circle *c, weft__span whole, weft__
                                      weft__plus(s, data, coming.piece[i].start), coming.piece[i].length,
                                      WEFT__NO_STEP, WEFT__NO_STEP);
             weft__add_orders(s, free_by->by, free_by->n, got);
-            arrive(g, got, coming.piece[i]);
+            arrive(g, got);
         }
     }
 }
@@ -267,11 +265,11 @@ static weft__span own_part(const circles *c, weft__span whole)
                    c->at[OVER_HOSTS].own);
 }
 
-static arrived after_halving(const halved *h, weft__span own)
+static arrived after_halving(const halved *h)
 {
     arrived g = {.n = 0};
-    arrive(&g, h->own.ready, own);
-    for (int i = 0; i < h->n; i++) arrive(&g, h->sent[i], (weft__span){0, 0});
+    arrive(&g, h->own.ready);
+    for (int i = 0; i < h->n; i++) arrive(&g, h->sent[i]);
     return g;
 }
 
@@ -284,68 +282,63 @@ void weft__build_arcs_all_reduce(weft__schedule *s, const weft__op *op)
     const weft__place to = weft__at(s, WEFT__OUT, own.start);
     halved h = halve_all(&c, whole, weft__own_operand(s, op, op->count), weft__last_scale(s, op), &to);
     /* In place OUT's other parts are operands until this one is reduced, and those given away are sent. */
-    arrived g = after_halving(&h, own);
+    arrived g = after_halving(&h);
     gather_all(&c, whole, weft__at(s, WEFT__OUT, 0), &g);
 }
 
 /* ---- blocks ----
  *
- * In the copy they lie by place on their host, and of one place by host: so every part of a buffer is of one member. */
+ * They lie in the order of ranks, and the parts of both circles by place on a host first.  So of a block of ranks on several
+ * hosts another rank is in charge than the one that it belongs to: one message more for each rank, of a block, where a copy
+ * of all blocks in another order would be a step for each. */
 
-static int seat_of_block(const circles *c, size_t block)
+/* Which block this rank's part is; the rank of that number has it. */
+static int block_of(const circles *c)
 {
-    const size_t hosts = (size_t)c->at[OVER_HOSTS].size;
-    return (int)(block % hosts) * c->at[IN_HOST].size + (int)(block / hosts);
+    return c->at[IN_HOST].own * c->at[OVER_HOSTS].size + c->at[OVER_HOSTS].own;
 }
 
-void weft__build_arcs_reduce_scatter(weft__schedule *s, const weft__op *op, bool ordered)
+static int in_charge_of(const circles *c, int block)
+{
+    const int hosts = c->at[OVER_HOSTS].size;
+    return block % hosts * c->at[IN_HOST].size + block / hosts;
+}
+
+void weft__build_arcs_reduce_scatter(weft__schedule *s, const weft__op *op)
 {
     const circles c = circles_of(s);
     const weft__span whole = {0, (size_t)s->size * op->count};
-    const weft__place to = weft__at(s, WEFT__OUT, 0);
-    weft__operand own;
-    if (ordered && c.at[IN_HOST].size > 1) {
-        own = (weft__operand){weft__add_tmp(s, whole.length), WEFT__NO_STEP};
-        for (size_t b = 0; b < (size_t)s->size; b++) {
-            size_t from = (size_t)weft__rank_at(s, seat_of_block(&c, b)) * op->count;
-            own.ready =
-                weft__add_copy(s, weft__at(s, WEFT__IN, from), weft__plus(s, own.place, b * op->count),
-                               op->count, op->reduction == WEFT_PREMUL_SUM ? op->scale : 1, own.ready,
-                               WEFT__NO_STEP);
-        }
-    } else {
-        own = weft__own_operand(s, op, whole.length);
-    }
-    halve_all(&c, whole, own, weft__last_scale(s, op), &to);
+    const uint32_t tag = tag_of(&c.at[IN_HOST], ROOT, 0, 0);
+    const bool is_own = block_of(&c) == s->rank;
+    const weft__place out = weft__at(s, WEFT__OUT, 0), to = is_own ? out : weft__add_tmp(s, op->count);
+    halved h = halve_all(&c, whole, weft__own_operand(s, op, whole.length), weft__last_scale(s, op), &to);
+    int got;
+    if (is_own) return;
+    weft__add_send(s, weft__seat_of(s, block_of(&c)), tag, to, op->count, h.own.ready, WEFT__NO_STEP);
+    /* In place it is an operand until then. */
+    got = weft__add_recv(s, in_charge_of(&c, s->rank), tag, out, op->count, h.own.ready, WEFT__NO_STEP);
+    weft__add_orders(s, h.sent, h.n, got);
 }
 
-/* What has arrived, from the copy to OUT. */
-static void spread(const circles *c, const weft__op *op, weft__place all, const arrived *g)
-{
-    weft__schedule *s = c->s;
-    int last = WEFT__NO_STEP;
-    for (int i = 0; op->count && i < g->n; i++)
-        for (size_t b = g->what[i].start / op->count; b * op->count < g->what[i].start + g->what[i].length;
-             b++) {
-            size_t to = (size_t)weft__rank_at(s, seat_of_block(c, b)) * op->count;
-            last = weft__add_copy(s, weft__plus(s, all, b * op->count), weft__at(s, WEFT__OUT, to), op->count,
-                                  1, g->by[i], last);
-        }
-}
-
-void weft__build_arcs_all_gather(weft__schedule *s, const weft__op *op, bool ordered)
+void weft__build_arcs_all_gather(weft__schedule *s, const weft__op *op)
 {
     const circles c = circles_of(s);
     const weft__span whole = {0, (size_t)s->size * op->count}, own = own_part(&c, whole);
-    const bool copied = ordered && c.at[IN_HOST].size > 1;
-    const weft__place all = copied ? weft__add_tmp(s, whole.length) : weft__at(s, WEFT__OUT, 0);
+    const weft__place in = weft__at(s, WEFT__IN, 0), out = weft__at(s, WEFT__OUT, 0);
+    const uint32_t tag = tag_of(&c.at[IN_HOST], ROOT, 0, 0);
+    const int owner = block_of(&c);
     arrived g = {.n = 0};
-    arrive(&g,
-           weft__add_copy(s, weft__at(s, WEFT__IN, 0), weft__plus(s, all, own.start), own.length, 1,
-                          WEFT__NO_STEP, WEFT__NO_STEP),
-           own);
-    gather_all(&c, whole, all, &g);
-    if (copied) spread(&c, op, all, &g);
+    if (owner == s->rank) {
+        arrive(&g, weft__add_copy(s, in, weft__plus(s, out, own.start), own.length, 1, WEFT__NO_STEP,
+                                  WEFT__NO_STEP));
+    } else {
+        /* In place it is where this rank's own block comes back to. */
+        arrive(&g, weft__add_send(s, in_charge_of(&c, s->rank), tag, in, op->count, WEFT__NO_STEP,
+                                  WEFT__NO_STEP));
+        arrive(&g, weft__add_recv(s, weft__seat_of(s, owner), tag, weft__plus(s, out, own.start), own.length,
+                                  WEFT__NO_STEP, WEFT__NO_STEP));
+    }
+    gather_all(&c, whole, out, &g);
 }
 
 /* ---- from one, and to one ---- */
@@ -358,12 +351,12 @@ static void deal_out(const circles *all, int which, weft__span whole, weft__plac
     const int root = root_of(all, which), v = number_from(c, root, c->own), n = parts_below(c, root, c->own);
     const arc coming = arc_of(c, whole, c->own, n);
     int half = 1;
-    for (int i = 0; v && i < coming.pieces; i++)
-        arrive(g,
-               weft__add_recv(s, seat_of(c, c->own - lowest_bit(v)), tag_of(c, ROOT, 0, i),
-                              weft__plus(s, data, coming.piece[i].start), coming.piece[i].length,
-                              WEFT__NO_STEP, WEFT__NO_STEP),
-               coming.piece[i]);
+    for (int i = 0; v && i < coming.pieces; i++) {
+        int got = weft__add_recv(s, seat_of(c, c->own - lowest_bit(v)), tag_of(c, ROOT, 0, i),
+                                 weft__plus(s, data, coming.piece[i].start), coming.piece[i].length,
+                                 WEFT__NO_STEP, WEFT__NO_STEP);
+        arrive(g, got);
+    }
     while (half < n) half *= 2;
     for (half /= 2; half >= 1; half /= 2) {
         const int number = weft__modulo(c->own + half, c->size);
@@ -432,7 +425,7 @@ static void hand_in(const circles *all, int which, weft__span whole, store kept,
                 weft__add_recv(s, seat_of(c, number), tag_of(c, ROOT, 0, i), weft__plus(s, kept.place, skip),
                                coming.piece[i].length, WEFT__NO_STEP, WEFT__NO_STEP);
             weft__add_orders(s, free_by->by, free_by->n, got);
-            arrive(g, got, coming.piece[i]);
+            arrive(g, got);
         }
     }
     for (int i = 0; v && i < leaving.pieces; done += leaving.piece[i++].length) {
@@ -470,7 +463,7 @@ void weft__build_arcs_reduce(weft__schedule *s, const weft__op *op)
     parts = store_of(&c, OVER_HOSTS, share, is_at_root(&c) ? &own : NULL);
     own = own_in_store(&c, OVER_HOSTS, share, parts);
     h = halve_all(&c, whole, weft__own_operand(s, op, op->count), weft__last_scale(s, op), &own);
-    g = free_by = after_halving(&h, own_part(&c, whole));
+    g = free_by = after_halving(&h);
     hand_in(&c, OVER_HOSTS, share, parts, &free_by, &g);
     if (is_at_root(&c)) hand_in(&c, IN_HOST, whole, shares, &free_by, &g);
     weft__add_agreement(s);

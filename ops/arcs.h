@@ -9,10 +9,8 @@ bool weft__arcs_serve(const weft__schedule *s);
 weft__build_fn weft__build_arcs_all_reduce;
 weft__build_fn weft__build_arcs_broadcast;
 weft__build_fn weft__build_arcs_reduce;
-/* ordered: blocks have a copy, in the order in which they are given away.  Else they have to lie in that order already: on
- * one host, or with one rank on each. */
-void weft__build_arcs_all_gather(weft__schedule *s, const weft__op *op, bool ordered);
-void weft__build_arcs_reduce_scatter(weft__schedule *s, const weft__op *op, bool ordered);
+weft__build_fn weft__build_arcs_all_gather;
+weft__build_fn weft__build_arcs_reduce_scatter;
 
 /* A broadcast of `stripes` stripes: each is dealt out and gathered on its own. */
 int weft__broadcast_stripes(const weft__schedule *s, const weft__op *op);

@@ -29,7 +29,7 @@
  *   MANY_HOSTS   among more: halving or doubling, until a ring's messages are long enough
  *   MANY_TWICE   likewise of an all_reduce, whose ring goes round twice
  *   MANY_CHAIN   likewise of a broadcast, whose chain is too long among so many ranks that 256 segments do not fill it
- *   FEW_OR_MANY  FEW_BYTES among few hosts, MANY_HOSTS among more
+ *   FEW_OR_MANY  FEW_BYTES among few hosts, as MANY_HOSTS among more, and longer: a ring's rounds reduce as they go
  *   MANY_BLOCKS  SMALL among few hosts; among more a root that has a message for each rank is busy with these
  * Those for many hosts are what tests/sim/test_scale.c finds for a model of a network (tests/sim/README.md). */
 #define WEFT__LIMITS(X)                     \
@@ -50,7 +50,7 @@
     X(MANY_HOSTS,  MANY_EACH,     16384)    \
     X(MANY_TWICE,  MANY_EACH,     49152)    \
     X(MANY_CHAIN,  MANY_OR_LONG,  16384)    \
-    X(FEW_OR_MANY, FEW_OR_EACH,   16384)    \
+    X(FEW_OR_MANY, FEW_OR_EACH,   32768)    \
     X(MANY_BLOCKS, SMALL_OR_EACH, 8192)
 
 /* ROUNDS(ARG, KIND, name, limit, limit in rank order), MESSAGES(ARG, KIND, name, builder, limit, limit over

@@ -6,8 +6,7 @@
  * the same way back.  all_reduce of middle sizes: the two in turn, known as Rabenseifner's.
  *
  * Where members are on several hosts, ranks stand in the order of their seats, and partners are the nearest first while
- * much is exchanged: all but little of it stays within hosts.  For blocks, which then do not come in the order in which they
- * lie, this has a copy of each, and so is not for the shortest.
+ * much is exchanged: all but little of it stays within hosts.
  *
  * Where size is no power of two, the first ranks pair up before, one of each pair stands for both, and tells the other its
  * result: all bytes once more.  So this is for recursive doubling, and for hosts with unlike numbers of members; else
@@ -191,13 +190,28 @@ static halved halve(weft__schedule *s, const weft__op *op, const places *p, weft
     return h;
 }
 
-/* ---- blocks in the order of places ---- */
+/* ---- blocks ----
+ *
+ * They lie in the order of ranks, and are exchanged in that of places.  Where a place is one rank's, another rank than the one
+ * that a block belongs to is in charge of it: a message more for each.  Where some are pairs' there is a copy of all blocks in
+ * the order of places. */
 
-#define LONG_BLOCK 256 /* bytes from which on a copy is worth what it saves between hosts */
+#define LONG_BLOCK 256 /* bytes from which on either is worth what it saves between hosts */
+#define SENT_BY_ALL \
+    65536 /* a host's ranks may each send all bytes where seats are not in order: so many are worth the message */
 
-static bool has_long_blocks(const weft__schedule *s, const weft__op *op)
+static bool is_power_of_two(int n)
 {
-    return weft__hosts(s) > 1 && op->count * s->element >= LONG_BLOCK;
+    return !(n & (n - 1));
+}
+
+static bool goes_by_seats(const weft__schedule *s, const weft__op *op)
+{
+    const int hosts = weft__hosts(s);
+    const size_t block = op->count * s->element, each = (size_t)(s->size / hosts);
+    if (hosts == 1 || hosts == s->size) return false;
+    if (block >= LONG_BLOCK) return true;
+    return block * (size_t)s->size * each >= SENT_BY_ALL && (is_power_of_two(s->size) || weft__arcs_serve(s));
 }
 
 /* The block of one seat, between IN or OUT, where ranks' blocks lie, and `ordered`, where they lie in the order of places:
@@ -245,13 +259,26 @@ static weft__operand ordered_operand(weft__schedule *s, const weft__op *op, cons
 
 /* ---- reduce_scatter ---- */
 
+/* Each rank is in charge of the block that has its place's number. */
+static void halving_swapped(weft__schedule *s, const weft__op *op, const places *p)
+{
+    const bool is_own = p->own == s->rank;
+    const weft__place out = weft__at(s, WEFT__OUT, 0), to = is_own ? out : weft__add_tmp(s, op->count);
+    const size_t all = weft__op_in_elements(op, s->rank, s->size);
+    halved h = halve(s, op, p, weft__own_operand(s, op, all), &to);
+    if (is_own) return;
+    weft__add_send(s, weft__seat_of(s, p->own), PAIR_TAG, to, op->count, h.own.ready, WEFT__NO_STEP);
+    /* In place the block is an operand until then; what is given away in the first exchange may be. */
+    weft__add_recv(s, seat_at(p, s->rank), PAIR_TAG, out, op->count, h.own.ready, h.in_sent);
+}
+
 /* Nobody else reads the own block of the operand, so in place it may be written when it is reduced. */
 void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
 {
-    const bool ordered = has_long_blocks(s, op);
-    if (!ordered) weft__count_in_ranks(s, op);
+    const bool by_seats = goes_by_seats(s, op);
+    if (!by_seats) weft__count_in_ranks(s, op);
     if (weft__arcs_serve(s)) {
-        weft__build_arcs_reduce_scatter(s, op, ordered);
+        weft__build_arcs_reduce_scatter(s, op);
         return;
     }
     places p = places_of(s);
@@ -259,8 +286,12 @@ void weft__build_halving_reduce_scatter(weft__schedule *s, const weft__op *op)
     weft__place out = weft__at(s, WEFT__OUT, 0);
     weft__operand own;
     halved h;
-    if (ordered) nearest_first(&p);
-    own = ordered ? ordered_operand(s, op, &p) : weft__own_operand(s, op, all);
+    if (by_seats) nearest_first(&p);
+    if (!p.pairs) {
+        halving_swapped(s, op, &p);
+        return;
+    }
+    own = by_seats ? ordered_operand(s, op, &p) : weft__own_operand(s, op, all);
     if (p.aside) {
         stand_aside(s, own, all, op->count);
         return;
@@ -341,33 +372,51 @@ static gathered spread_blocks(weft__schedule *s, const weft__op *op, const place
     return (gathered){{last}, 1};
 }
 
+/* Each rank begins with the block that has its place's number.  In place its own one comes back to where it is sent from. */
+static void doubling_swapped(weft__schedule *s, const weft__op *op, const places *p)
+{
+    const weft__place in = weft__at(s, WEFT__IN, 0), all = weft__at(s, WEFT__OUT, 0),
+                      first = weft__plus(s, all, start_of(op, p, p->own));
+    int own, sent = WEFT__NO_STEP;
+    if (p->own == s->rank) {
+        own = weft__add_copy(s, in, first, op->count, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+    } else {
+        sent = weft__add_send(s, seat_at(p, s->rank), PAIR_TAG, in, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
+        own = weft__add_recv(s, weft__seat_of(s, p->own), PAIR_TAG, first, op->count, WEFT__NO_STEP,
+                             WEFT__NO_STEP);
+    }
+    doubling_gather(s, op, p, all, own, sent);
+}
+
 void weft__build_doubling_all_gather(weft__schedule *s, const weft__op *op)
 {
-    const bool ordered = has_long_blocks(s, op);
-    if (!ordered) weft__count_in_ranks(s, op);
+    const bool by_seats = goes_by_seats(s, op);
+    if (!by_seats) weft__count_in_ranks(s, op);
     if (weft__arcs_serve(s)) {
-        weft__build_arcs_all_gather(s, op, ordered);
+        weft__build_arcs_all_gather(s, op);
         return;
     }
     places p = places_of(s);
     weft__place in = weft__at(s, WEFT__IN, 0), all = weft__at(s, WEFT__OUT, 0), first;
     int own, other = WEFT__NO_STEP;
     gathered g;
+    if (by_seats) nearest_first(&p);
+    if (!p.pairs) {
+        doubling_swapped(s, op, &p);
+        return;
+    }
     if (p.aside) {
         stand_aside(s, (weft__operand){in, WEFT__NO_STEP}, op->count, (size_t)s->size * op->count);
         return;
     }
-    if (ordered) {
-        nearest_first(&p);
-        all = weft__add_tmp(s, (size_t)s->size * op->count);
-    }
+    if (by_seats) all = weft__add_tmp(s, (size_t)s->size * op->count);
     first = weft__plus(s, all, start_of(op, &p, p.own));
     own = weft__add_copy(s, in, weft__plus(s, first, p.for_two ? op->count : 0), op->count, 1, WEFT__NO_STEP,
                          WEFT__NO_STEP);
     if (p.for_two)
         other = weft__add_recv(s, other_of_pair(s), PAIR_TAG, first, op->count, WEFT__NO_STEP, WEFT__NO_STEP);
     g = doubling_gather(s, op, &p, all, own, other);
-    if (ordered) g = spread_blocks(s, op, &p, all, &g);
+    if (by_seats) g = spread_blocks(s, op, &p, all, &g);
     if (p.for_two) tell_other(s, (size_t)s->size * op->count, &g);
 }
 

@@ -108,7 +108,7 @@ static void test_uneven_data(void **state)
     each_kind(true, (sim_case){.dtype = WEFT_INT32, .size = 120, .each = 8, .root = 61});
 }
 
-/* From a length on these have a copy of each block (doubling.c). */
+/* From a length on another rank is in charge of each block, or there is a copy of all (doubling.c). */
 static void test_long_blocks(void **state)
 {
     static const struct {
@@ -290,10 +290,8 @@ static const char *chosen(sim_case c)
 static bool is_affordable(const sim_case *c)
 {
     const char *name = chosen(*c);
-    bool exchanges = !strcmp(name, "bruck") || !strncmp(name, "recursive", strlen("recursive"));
-    bool blocks = weft__kind_traits(c->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS);
     bool long_ones =
-        strstr(name, "ring") || !strcmp(name, "pairwise") || !strcmp(name, "lanes") || (exchanges && blocks);
+        strstr(name, "ring") || !strcmp(name, "pairwise") || !strcmp(name, "lanes") || !strcmp(name, "bruck");
     int ranks = one_is_enough(c, name) ? c->each : c->size;
     /* Exchanges with all wait for one interface, and come again and again. */
     int64_t most = (int64_t)LARGE * (strcmp(name, "pairwise") ? 256 : 64);
@@ -367,7 +365,8 @@ static void test_links(void **state)
         weft__kind kind;
         size_t bytes;
         double most; /* of what it has to */
-    } rows[] = {{WEFT__OP_ALL_GATHER, 1 << 20, 1.01}, {WEFT__OP_REDUCE_SCATTER, 1 << 20, 1.01},
+    } rows[] = {{WEFT__OP_ALL_GATHER, 65536, 1.01},   {WEFT__OP_REDUCE_SCATTER, 65536, 1.01},
+                {WEFT__OP_ALL_GATHER, 1 << 20, 1.01}, {WEFT__OP_REDUCE_SCATTER, 1 << 20, 1.01},
                 {WEFT__OP_ALL_REDUCE, 65536, 1.01},   {WEFT__OP_ALL_REDUCE, 4 << 20, 1.01},
                 {WEFT__OP_GATHER, 1 << 20, 1.01},     {WEFT__OP_SCATTER, 1 << 20, 1.01},
                 {WEFT__OP_BROADCAST, 65536, 7},       {WEFT__OP_REDUCE, 65536, 7},

@@ -152,7 +152,8 @@ static void test_rules_over_hosts(void **state)
         {WEFT__OP_REDUCE_SCATTER, 128, 8, 2, "recursive_halving"},
         {WEFT__OP_REDUCE_SCATTER, 129, 8, 2, "lanes"},
         {WEFT__OP_REDUCE_SCATTER, 65537, 8, 2, "ring"},
-        {WEFT__OP_REDUCE_SCATTER, 1024, 1024, 128, "recursive_halving"},
+        {WEFT__OP_REDUCE_SCATTER, 8191, 1024, 128, "recursive_halving"},
+        {WEFT__OP_REDUCE_SCATTER, 8192, 1024, 128, "ring"},
         {WEFT__OP_ALL_TO_ALL, 127, 8, 2, "bruck"},
         {WEFT__OP_ALL_TO_ALL, 128, 8, 2, "pairwise"},
     };
