@@ -14,6 +14,30 @@
 #include <unistd.h>
 
 enum { RANKS = 4, VICTIM = 3, ALIVE = 3, KILLED_AT = 0, SETTLED_AT = 1, ROUNDS_MOST = 1000 };
+/* By then all know of an exec: at once, or where they have no segment by the end of a connection, which proves nothing to those
+ * that only hear of it.  In one round of a few: what else the machine does makes ranks late, and never early. */
+enum { EXEC_MS = 100 * JOB_SLOWER, EXEC_TCP_MS = 500 * JOB_SLOWER, EXEC_ROUNDS = 5 };
+
+static double *took_ms; /* of the round, in memory that the ranks share with their parent */
+
+static double *share_took(void)
+{
+    double *took = mmap(NULL, sizeof *took, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(took, MAP_FAILED);
+    return took;
+}
+
+/* By each of those that live, when it knows of the end; behind it they all have come. */
+static void note_settled(job_rank *me, int culprit, int living, int64_t settled_ns)
+{
+    int64_t last = 0;
+    job_results(me, me->rank)[SETTLED_AT] = settled_ns;
+    job_mark(me, 2);
+    job_await(me, 2, living);
+    for (int r = 0; r < me->size; r++)
+        if (job_results(me, r)[SETTLED_AT] > last) last = job_results(me, r)[SETTLED_AT];
+    if (took_ms) *took_ms = (double)(last - job_results(me, culprit)[KILLED_AT]) / 1e6;
+}
 
 /* The victim stays in here until it is killed; the others kill it once all of them have marked. */
 static void await_death(job_rank *me)
@@ -296,9 +320,8 @@ static void executes(job_rank *me)
     CHECK_INT(info.peer, VICTIM);
     CHECK_PERIOD(job_results(me, VICTIM)[KILLED_AT], info.settled_ns, 0, JOB_LATE_MS);
     check_names_the_dead(me, weft_request_message(req));
+    note_settled(me, VICTIM, ALIVE, info.settled_ns);
     weft_release(req);
-    job_mark(me, 1);
-    job_await(me, 1, ALIVE);
     if (me->rank == 0) job_kill(me, VICTIM);
 }
 
@@ -310,11 +333,11 @@ static void executes_to_one(job_rank *me)
     if (me->rank == VICTIM) become_another(me, ALIVE);
     if (me->rank == 0) CHECK_OK(weft_irecv(me->world, &in, 1, WEFT_INT32, VICTIM, 0, NULL, &req));
     job_mark(me, 0);
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_LATE_MS));
+    const int64_t seen_ns = job_now_ns();
     if (req) check_dead(me, req);
     weft_release(req);
-    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_LATE_MS));
-    job_mark(me, 1);
-    job_await(me, 1, ALIVE);
+    note_settled(me, VICTIM, ALIVE, seen_ns);
     if (me->rank == 0) job_kill(me, VICTIM);
 }
 
@@ -341,8 +364,7 @@ static void executes_unasked(job_rank *me)
     CHECK_INT(dead[0], VICTIM);
     CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(me->world, NULL, NULL));
     check_names_the_dead(me, weft_last_error());
-    job_mark(me, 1);
-    job_await(me, 1, ALIVE);
+    note_settled(me, VICTIM, ALIVE, seen_ns);
     if (me->rank == 0) job_kill(me, VICTIM);
 }
 
@@ -377,37 +399,45 @@ static void first_executes(job_rank *me)
     if (me->rank == 0) become_another(me, 1);
     CHECK_OK(weft_irecv(me->world, &in, 1, WEFT_INT32, 0, 0, NULL, &req));
     int64_t began_ns = job_now_ns();
+    job_results(me, 0)[KILLED_AT] = began_ns;
     job_mark(me, 0);
     WAIT_STATUS(WEFT_ERR_PEER, req);
     weft_request_info info = job_info(req);
     CHECK_INT(info.peer, 0);
     CHECK_PERIOD(began_ns, info.settled_ns, 0, JOB_LATE_MS);
+    note_settled(me, 0, 1, info.settled_ns);
     weft_release(req);
     job_kill(me, 0);
 }
 
-/* ---- how long it takes until the last one knows ---- */
+static void exec_is_seen(void **state)
+{
+    const char *transport = getenv("WEFT_TRANSPORT");
+    const double most = transport && !strcmp(transport, "tcp") ? EXEC_TCP_MS : EXEC_MS;
+    double least = 0;
+    took_ms = share_took();
+    for (int i = 0; i < EXEC_ROUNDS && (i == 0 || least > most); i++) {
+        job_run(*state);
+        if (i == 0 || *took_ms < least) least = *took_ms;
+    }
+    munmap(took_ms, sizeof *took_ms);
+    took_ms = NULL;
+    if (least > most) fail_msg("it took %.0f ms until all knew, %.0f at most", least, most);
+}
 
-static double *took_ms; /* of the round, in memory that the ranks share with their parent */
+/* ---- how long it takes until the last one knows ---- */
 
 static void one_dies(job_rank *me)
 {
     int32_t in = 1, out = 0;
     weft_request *req = NULL;
-    int64_t last = 0;
     job_sum_works(me->world);
     if (me->rank != VICTIM)
         CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, NULL, &req));
     await_death(me);
     check_dead(me, req);
-    job_results(me, me->rank)[SETTLED_AT] = job_info(req).settled_ns;
+    note_settled(me, VICTIM, ALIVE, job_info(req).settled_ns);
     weft_release(req);
-    job_mark(me, 2);
-    if (me->rank) return;
-    job_await(me, 2, ALIVE);
-    for (int r = 0; r < ALIVE; r++)
-        if (job_results(me, r)[SETTLED_AT] > last) last = job_results(me, r)[SETTLED_AT];
-    *took_ms = (double)(last - job_results(me, VICTIM)[KILLED_AT]) / 1e6;
 }
 
 static int ascending(const void *a, const void *b)
@@ -423,13 +453,13 @@ static void it_takes_so_long(void **state)
     const long rounds = text ? strtol(text, NULL, 10) : 1;
     (void)state;
     assert_in_range(rounds, 1, ROUNDS_MOST);
-    took_ms = mmap(NULL, sizeof *took_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(took_ms, MAP_FAILED);
+    took_ms = share_took();
     for (long i = 0; i < rounds; i++) {
         job_run(&(job_plan){.ranks = RANKS, .body = one_dies, .killed = 1U << VICTIM, .processes = true});
         all[i] = *took_ms;
     }
     munmap(took_ms, sizeof *took_ms);
+    took_ms = NULL;
     qsort(all, (size_t)rounds, sizeof *all, ascending);
     print_message("             %ld kills: %.2f ms (median; %.2f to %.2f)\n", rounds, all[rounds / 2], all[0],
                   all[rounds - 1]);
@@ -437,8 +467,14 @@ static void it_takes_so_long(void **state)
 
 #define DEATH(sentence, function) JOB_TEST(sentence, .ranks = RANKS, .body = function, .killed = 1U << VICTIM)
 
-#define EXEC(sentence, function) \
-    JOB_TEST(sentence, .ranks = RANKS, .body = function, .killed = 1U << VICTIM, .processes = true)
+#define EXEC_BY(sentence, size, function, who)                                            \
+    {                                                                                     \
+        sentence, exec_is_seen, NULL, NULL, &(job_plan)                                   \
+        {                                                                                 \
+            .ranks = (size), .body = (function), .killed = 1U << (who), .processes = true \
+        }                                                                                 \
+    }
+#define EXEC(sentence, function) EXEC_BY(sentence, RANKS, function, VICTIM)
 
 int main(int argc, char **argv)
 {
@@ -457,7 +493,7 @@ int main(int argc, char **argv)
         EXEC("one that nobody waits for, with a child that lives on", executes_unasked),
         JOB_TEST("no other program, but its children are", .ranks = RANKS, .body = executes_in_children,
                  .processes = true),
-        JOB_TEST("the first of two", .ranks = 2, .body = first_executes, .killed = 1U, .processes = true),
+        EXEC_BY("the first of two", 2, first_executes, 0),
         cmocka_unit_test(it_takes_so_long),
     };
     return JOB_MAIN(tests, argc, argv);
