@@ -116,7 +116,8 @@ weft_status weft__region_claim(weft__regions *regions, uint64_t bytes, weft__reg
     *r = (weft__region){.index = index, .generation = r->generation + 1, .bytes = bytes};
     if (regions->segment && regions->segment->space_bytes) {
         r->offset = find_room(regions, bytes);
-        if (!r->offset) return weft__fail_memory(bytes, "shared memory");
+        if (!r->offset || !weft__segment_reserve_marks(regions->segment, index))
+            return weft__fail_memory(bytes, "shared memory");
         for (size_t w = 0; w < weft__mark_words(regions->segment); w++)
             atomic_store_explicit(&marks_of(regions->segment, regions->segment->rank, index)[w],
                                   (uint64_t)r->generation << MARK_RANKS, memory_order_seq_cst);

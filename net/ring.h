@@ -24,7 +24,7 @@ typedef enum weft__ring_state { WEFT__RING_READY, WEFT__RING_WAIT, WEFT__RING_BR
 /* One end of a ring; private to the process that writes or reads. */
 typedef struct weft__ring {
     char *base;
-    size_t bytes;            /* a power of two, at least 4096 */
+    size_t bytes;            /* a power of two, at least 4096; 0: not there as yet (weft__ring_init_silent) */
     _Atomic uint64_t *taken; /* shared; the reader's word */
     uint64_t position;       /* of the next record */
     uint64_t known;          /* *taken, as the writer last saw or the reader last stored it */
@@ -36,10 +36,21 @@ static inline void weft__ring_init(weft__ring *ring, char *base, size_t bytes, _
     *ring = (weft__ring){.base = base, .bytes = bytes, .taken = taken};
 }
 
+/* One that is not there as yet: nothing is in it, and there is no room. */
+static inline void weft__ring_init_silent(weft__ring *ring)
+{
+    static _Atomic uint64_t nothing; /* which nobody writes */
+    weft__ring_init(ring, (char *)(uintptr_t)&nothing, 0, &nothing);
+}
+
 /* Longest payload of one record: small enough that a ring is written and read at the same time. */
+static inline size_t weft__ring_piece_of(size_t ring_bytes)
+{
+    return ring_bytes / 4;
+}
 static inline size_t weft__ring_piece_bytes(const weft__ring *ring)
 {
-    return ring->bytes / 4;
+    return weft__ring_piece_of(ring->bytes);
 }
 
 static inline size_t weft__ring_record_bytes(size_t payload_bytes)

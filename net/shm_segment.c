@@ -1,13 +1,15 @@
 /* shm_segment.c - the segment: its layout, its one mapping per process, blocks and bells.
  *
- * Layout, in whole pages: the control block of every rank (control line, a taken line per peer, marks); every
- * rank's inbound rings, side by side; every rank's arena of blocks; every rank's space for regions, which has
- * no pages until some are reserved.  All sizes follow from the number of ranks and from what blocks they all
- * ask for, so nothing but the descriptor has to be agreed.
+ * Layout, in whole pages: the control block of every rank (control line, a bit per peer that has called,
+ * board); every rank's taken lines, one per peer; its marks; every rank's inbound rings, side by side; every
+ * rank's arena of blocks; every rank's space for regions.  All sizes follow from the number of ranks and from what
+ * blocks they all ask for, so nothing but the descriptor has to be agreed.  Only the control blocks, of O(1) pages a
+ * rank, are reserved at joining, by the leader; all else by who uses it first.  So what the segment takes grows
+ * with who talks to whom, while its length, which costs addresses alone, grows with the square of the ranks.
  *
- * Joining fails with a sentence: no memory for control blocks and rings (reserved at once, by the leader), a
- * rank that does not come (fd_exchange.c), a descriptor that is not the segment expected.  Later only
- * weft__segment_take can find no pages, and says so with 0. */
+ * Joining fails with a sentence: no memory for control blocks, a rank that does not come (fd_exchange.c), a
+ * descriptor that is not the segment expected.  Later calling, taking a block and reserving marks can find no
+ * pages, and say so. */
 #include "shm_segment.h"
 #include "descriptor.h"
 #include "fd_exchange.h"
@@ -31,6 +33,7 @@
 #define SEALS \
     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) /* nobody can cut it short: no SIGBUS for the others */
 #define SPACE_BYTES ((uint64_t)1 << 46)         /* of addresses for the regions of a rank */
+#define CALL_BITS   64                          /* of one word that tells who has called */
 
 /* The blocks of this rank. */
 struct weft__arena {
@@ -58,26 +61,40 @@ static size_t ring_bytes_for(size_t n)
     return bytes;
 }
 
+/* Where control blocks end: everything before it is reserved at joining. */
+static size_t taken_at(const weft__segment *segment)
+{
+    return (size_t)segment->size * segment->control_bytes;
+}
+
+static size_t marks_at(const weft__segment *segment)
+{
+    return taken_at(segment) + (size_t)segment->size * segment->taken_bytes;
+}
+
+static size_t rings_at(const weft__segment *segment)
+{
+    return marks_at(segment) + (size_t)segment->size * segment->marks_bytes;
+}
+
+static size_t blocks_at(const weft__segment *segment)
+{
+    size_t n = (size_t)segment->size;
+    return rings_at(segment) + n * n * segment->ring_bytes;
+}
+
 static void lay_out(weft__segment *segment, weft__segment_arena arena)
 {
     size_t n = (size_t)segment->size;
 
-    segment->control_bytes = round_up(sizeof(weft__control_line) + n * sizeof(weft__taken_line) +
-                                          WEFT__REGIONS_MAX * weft__mark_words(segment) * sizeof(uint64_t) +
-                                          WEFT__SEGMENT_BOARD_BYTES,
-                                      PAGE);
+    segment->control_bytes =
+        round_up(sizeof(weft__control_line) + round_up(n, CALL_BITS) / 8 + WEFT__SEGMENT_BOARD_BYTES, PAGE);
+    segment->taken_bytes = round_up(n * sizeof(weft__taken_line), PAGE);
+    segment->marks_bytes = round_up(WEFT__REGIONS_MAX * weft__mark_words(segment) * sizeof(uint64_t), PAGE);
     segment->ring_bytes = ring_bytes_for(n);
     segment->block_bytes = round_up(arena.block_bytes, PAGE);
     segment->blocks = arena.blocks;
-    segment->bytes =
-        n * (segment->control_bytes + n * segment->ring_bytes + segment->blocks * segment->block_bytes);
-}
-
-/* Where blocks begin: everything before it is reserved at joining. */
-static size_t blocks_at(const weft__segment *segment)
-{
-    size_t n = (size_t)segment->size;
-    return n * (segment->control_bytes + n * segment->ring_bytes);
+    segment->bytes = blocks_at(segment) + n * segment->blocks * segment->block_bytes;
 }
 
 static weft__control_line *control_of(const weft__segment *segment, int rank)
@@ -88,20 +105,20 @@ static weft__control_line *control_of(const weft__segment *segment, int rank)
 char *weft__segment_ring(const weft__segment *segment, int receiver, int sender)
 {
     size_t n = (size_t)segment->size;
-    return segment->base + n * segment->control_bytes +
-           ((size_t)receiver * n + (size_t)sender) * segment->ring_bytes;
+    return segment->base + rings_at(segment) + ((size_t)receiver * n + (size_t)sender) * segment->ring_bytes;
 }
 
 _Atomic uint64_t *weft__segment_taken(const weft__segment *segment, int receiver, int sender)
 {
-    weft__taken_line *lines = (weft__taken_line *)(void *)(control_of(segment, receiver) + 1);
+    weft__taken_line *lines = (weft__taken_line *)(void *)(segment->base + taken_at(segment) +
+                                                           (size_t)receiver * segment->taken_bytes);
     return &lines[sender].position;
 }
 
 _Atomic uint64_t *weft__segment_marks(const weft__segment *segment, int rank)
 {
-    weft__taken_line *lines = (weft__taken_line *)(void *)(control_of(segment, rank) + 1);
-    return (_Atomic uint64_t *)(void *)(lines + segment->size);
+    return (_Atomic uint64_t *)(void *)(segment->base + marks_at(segment) +
+                                        (size_t)rank * segment->marks_bytes);
 }
 
 /* The last thing in a rank's control pages, so it begins where a line does. */
@@ -138,6 +155,8 @@ static mapping *map_anew(int memfd, const struct stat *file, uint64_t offset, si
         weft__reserve_give(m);
         return NULL;
     }
+    /* The kernel would give the whole of it pages, to write them to a core file. */
+    if (!offset) (void)madvise(base, bytes, MADV_DONTDUMP);
     *m = (mapping){mappings, file->st_dev, file->st_ino, offset, base, bytes, 0};
     mappings = m;
     return m;
@@ -179,6 +198,58 @@ void weft__segment_unmap(const char *base)
     pthread_mutex_unlock(&mappings_lock);
 }
 
+/* ---- pages ---------------------------------------------------------------------------------------- */
+
+bool weft__segment_reserve(const weft__segment *segment, uint64_t offset, uint64_t bytes)
+{
+    while (fallocate(segment->memfd, 0, (off_t)offset, (off_t)bytes))
+        if (errno != EINTR) return false;
+    return true;
+}
+
+static bool reserve_at(const weft__segment *segment, const void *where, size_t bytes)
+{
+    return weft__segment_reserve(segment, (uint64_t)((const char *)where - segment->base), bytes);
+}
+
+bool weft__segment_reserve_marks(const weft__segment *segment, uint32_t region)
+{
+    size_t words = weft__mark_words(segment);
+    return reserve_at(segment, weft__segment_marks(segment, segment->rank) + region * words,
+                      words * sizeof(uint64_t));
+}
+
+/* ---- calls -------------------------------------------------------------------------------------- */
+
+/* The word that tells whether `sender` has called `receiver`, and its bit there. */
+static _Atomic uint64_t *call_word(const weft__segment *segment, int receiver, int sender, uint64_t *bit)
+{
+    *bit = UINT64_C(1) << (unsigned)sender % CALL_BITS;
+    return (_Atomic uint64_t *)(void *)(control_of(segment, receiver) + 1) + (unsigned)sender / CALL_BITS;
+}
+
+bool weft__segment_call(const weft__segment *segment, int receiver)
+{
+    int self = segment->rank;
+    uint64_t bit;
+    _Atomic uint64_t *word = call_word(segment, receiver, self, &bit);
+
+    if (atomic_load_explicit(word, memory_order_relaxed) & bit) return true;
+    if (!reserve_at(segment, weft__segment_taken(segment, receiver, self), sizeof(weft__taken_line)) ||
+        !reserve_at(segment, weft__segment_ring(segment, receiver, self), segment->ring_bytes))
+        return false;
+    atomic_fetch_or_explicit(word, bit, memory_order_release);
+    atomic_fetch_add_explicit(&segment->peers[receiver].control->calls, 1, memory_order_release);
+    return true;
+}
+
+bool weft__segment_has_called(const weft__segment *segment, int sender)
+{
+    uint64_t bit;
+    const _Atomic uint64_t *word = call_word(segment, segment->rank, sender, &bit);
+    return (atomic_load_explicit(word, memory_order_acquire) & bit) != 0;
+}
+
 /* ---- joining ------------------------------------------------------------------------------------ */
 
 static uint64_t segment_bytes(const weft__segment *segment, uint64_t space_bytes)
@@ -217,7 +288,6 @@ static weft_status make_segment(weft__segment *segment)
 {
     uint64_t space = space_within_limit(segment);
     weft_status status = check_limit(segment);
-    int cause;
 
     if (status != WEFT_OK) return status;
     segment->memfd = memfd_create("weft-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -227,14 +297,9 @@ static weft_status make_segment(weft__segment *segment)
     if (ftruncate(segment->memfd, (off_t)segment_bytes(segment, space)) &&
         ftruncate(segment->memfd, (off_t)segment->bytes))
         return weft__fail_errno("making a segment of %zu bytes", segment->bytes);
-    do {
-        cause = fallocate(segment->memfd, 0, 0, (off_t)blocks_at(segment)) ? errno : 0;
-    } while (cause == EINTR);
-    if (cause) {
-        errno = cause;
-        return weft__fail_errno("reserving %zu bytes of shared memory for %d ranks", blocks_at(segment),
+    if (!weft__segment_reserve(segment, 0, taken_at(segment)))
+        return weft__fail_errno("reserving %zu bytes of shared memory for %d ranks", taken_at(segment),
                                 segment->size);
-    }
     if (fcntl(segment->memfd, F_ADD_SEALS, SEALS)) return weft__fail_errno("sealing the segment");
     return WEFT_OK;
 }
@@ -380,8 +445,7 @@ uint64_t weft__segment_take(weft__segment *segment)
     index = arena->block[arena->free_blocks - 1].free;
     offset = blocks_of(segment, segment->rank) + (uint64_t)index * segment->block_bytes;
     if (!arena->block[index].reserved) {
-        while (fallocate(segment->memfd, 0, (off_t)offset, (off_t)segment->block_bytes))
-            if (errno != EINTR) return 0;
+        if (!weft__segment_reserve(segment, offset, segment->block_bytes)) return 0;
         arena->block[index].reserved = true;
     }
     arena->free_blocks--;

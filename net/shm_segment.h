@@ -2,11 +2,14 @@
  *
  * One memfd segment per host, made by its lowest rank, handed to the others over an abstract Unix socket
  * (fd_exchange.c); the name in /dev/shm is never made, so nothing is left behind.  Along with it go each
- * rank's doorbell (eventfd), pidfd, and the end of a pipe that tells of an exec.  Layout, for n local ranks: a control page per rank, with a board on
- * which it shows the others what it likes; n inbound rings per rank (ring.c); an arena per rank of equal blocks, for whoever opened the segment: what lies in them is
+ * rank's doorbell (eventfd), pidfd, and the end of a pipe that tells of an exec.  Layout, for n local ranks: control pages per rank, with a board on
+ * which it shows the others what it likes; places for n inbound rings per rank (ring.c); an arena per rank of equal blocks, for whoever opened the segment: what lies in them is
  * not known here; and, not mapped with these, a range of addresses in the segment per rank for memory that
- * the program asks for (region.c).  Pages are reserved with fallocate before use: a shortage is an error here
- * and not a SIGBUS later. */
+ * the program asks for (region.c).
+ *
+ * Only the control pages are there from the beginning.  All else has a place in the file and no memory until
+ * somebody uses it: a ring when its sender has the first word for its receiver, a block when it is taken.  Pages are reserved
+ * with fallocate before use: a shortage is an error here and not a SIGBUS later. */
 #ifndef WEFT_NET_SHM_SEGMENT_H
 #define WEFT_NET_SHM_SEGMENT_H
 #include "auth.h"
@@ -23,13 +26,14 @@
 #define WEFT__REGIONS_MAX         256  /* pieces of memory that a rank shares at once: region.h */
 #define WEFT__SEGMENT_BOARD_BYTES 4096 /* of a rank's board */
 
-/* What only its owner writes, except `armed`, which a ringer takes back. */
+/* What only its owner writes, except `armed`, which a ringer takes back, and `calls`. */
 typedef struct weft__control_line {
     _Alignas(WEFT__LINE) _Atomic uint32_t armed; /* 1: ring the bell after publishing something for me */
     _Atomic uint32_t fence; /* weft__fence_kind: with which it arms; a heavy one, and ringers' is light */
+    _Atomic uint32_t calls; /* how many rings to this rank have been made, which their senders count */
 } weft__control_line;
 
-/* How far a rank has read one of its inbound rings; one per peer behind its control line. */
+/* How far a rank has read one of its inbound rings; one per peer, with pages once such a ring has them. */
 typedef struct weft__taken_line {
     _Alignas(WEFT__LINE) _Atomic uint64_t position;
 } weft__taken_line;
@@ -49,7 +53,9 @@ typedef struct weft__segment {
     int rank, size;            /* local */
     weft__segment_peer *peers; /* size of them */
     size_t ring_bytes;         /* of each inbound ring */
-    size_t control_bytes;      /* control line, taken lines, marks and board of one rank, whole pages */
+    size_t control_bytes;      /* control line, who has called, and board of one rank, whole pages */
+    size_t taken_bytes;        /* taken lines of one rank, whole pages */
+    size_t marks_bytes;        /* marks of one rank, whole pages */
     size_t block_bytes;        /* of a block in an arena, whole pages */
     uint32_t blocks;           /* in each rank's arena */
     char *base;                /* one mapping for all ranks that are threads of this process */
@@ -85,15 +91,31 @@ weft_status weft__segment_check(int ranks, weft__segment_arena arena);
 weft_status weft__segment_join(const weft__segment_config *config, weft__segment **result);
 void weft__segment_free(weft__segment *segment);
 
-/* The ring in which `receiver` finds what `sender` writes, and how far it has read it. */
+/* The ring in which `receiver` finds what `sender` writes, and how far it has read it: where they lie.  Neither
+ * is to be touched before `sender` has called. */
 char *weft__segment_ring(const weft__segment *segment, int receiver, int sender);
 _Atomic uint64_t *weft__segment_taken(const weft__segment *segment, int receiver, int sender);
+/* This rank has the first word for `receiver`: reserves the pages of its ring to it, and then says there that it
+ * has called.  Whoever dies in between has only reserved.  A second call does nothing more.  False: there are no
+ * pages, and nothing was said. */
+bool weft__segment_call(const weft__segment *segment, int receiver);
+/* How many have called this rank: another number than before says that somebody new has.  It is sequentially
+ * consistent, so that who arms its bell and then looks here misses nobody who published since. */
+static inline uint32_t weft__segment_calls(const weft__segment *segment)
+{
+    return atomic_load_explicit(&segment->peers[segment->rank].control->calls, memory_order_seq_cst);
+}
+bool weft__segment_has_called(const weft__segment *segment, int sender);
 
 /* Another part of the segment; one mapping per process, as of the whole.  NULL: not possible. */
 char *weft__segment_map(const weft__segment *segment, uint64_t offset, size_t bytes);
 void weft__segment_unmap(const char *base);
-/* Which local ranks have mapped a rank's regions: mark_words for each. */
+/* Reserves pages there, as far as they are not.  False: they cannot be had. */
+bool weft__segment_reserve(const weft__segment *segment, uint64_t offset, uint64_t bytes);
+/* Which local ranks have mapped a rank's regions: mark_words for each.  The rank itself reserves those of a region
+ * before it tells of it. */
 _Atomic uint64_t *weft__segment_marks(const weft__segment *segment, int rank);
+bool weft__segment_reserve_marks(const weft__segment *segment, uint32_t region);
 /* The board of a local rank: zero at first, written by that rank alone; what is on it is not known here. */
 void *weft__segment_board(const weft__segment *segment, int rank);
 static inline size_t weft__mark_words(const weft__segment *segment)

@@ -184,6 +184,7 @@ static void open_rank(void)
     memset(weft__segment_ring(rank.segments[0], 1, 0), 0, rank.segments[0]->ring_bytes);
     atomic_store(weft__segment_taken(rank.segments[0], 0, 1), 0);
     atomic_store(weft__segment_taken(rank.segments[0], 1, 0), 0);
+    if (!weft__segment_call(rank.segments[1], 0)) abort(); /* the peer has */
     rank.at = 0;
     rank.lost = rank.over = false;
     rank.sent_count = 0;

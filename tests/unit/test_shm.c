@@ -61,6 +61,8 @@ static void test_at_once(void **state)
     int written = 2;
     (void)state;
     make(&first, 0, WEFT__FRAME_PAYLOAD_MAX, true);
+    assert_false(now(1, 0)); /* there is no ring as yet, which sending makes */
+    greet(0, 1);
     assert_true(now(1, 0) && now(2, 1000));
     settle();
     assert_int_equal(ranks[1].seen, 2);
@@ -91,6 +93,8 @@ static void test_next(void **state)
     packet p;
     (void)state;
     assert_null(next());
+    greet(0, 1);
+    assert_null(next());
     assert_true(now(1, 0) && now(2, sizeof there) && now(3, 500) && now(4, 0));
     assert_true(next() && next() && next()->tag == 1);
     ranks[1].transport->take(ranks[1].transport, BOARD_WORLD(0), NULL);
@@ -120,6 +124,7 @@ static void test_taking_gives_room(void **state)
     size_t rings = 4 * ranks[0].segment->ring_bytes / 1024;
     char there[1000];
     (void)state;
+    greet(0, 1);
     for (size_t i = 0; i < rings; i++) {
         assert_true(now((int)i, sizeof there));
         assert_true(next() && next()->tag == (int)i);

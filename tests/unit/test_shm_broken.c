@@ -47,6 +47,7 @@ static void forge(const weft__frame *frame, uint64_t at)
 {
     char *ring = weft__segment_ring(ranks[0].segment, 1, 0);
     uint64_t first;
+    assert_true(weft__segment_call(ranks[0].segment, 1));
     memcpy(&first, frame, sizeof first);
     memcpy(ring + at + 8, (const char *)frame + 8, 56);
     atomic_store((_Atomic uint64_t *)(void *)(ring + at), first);
@@ -81,6 +82,8 @@ static void test_broken_next(void **state)
 {
     weft__frame bad = {.kind = 77};
     (void)state;
+    assert_true(weft__segment_call(ranks[0].segment, 1));
+    look(1); /* hears of it */
     forge(&bad, 0);
     assert_null(ranks[1].transport->next(ranks[1].transport, BOARD_WORLD(0)));
     assert_int_equal(ranks[1].lost, 1);
@@ -135,6 +138,7 @@ static void test_garbage(void **state)
     char *ring = weft__segment_ring(segment, 1, 0);
     unsigned seed = 3;
     (void)state;
+    assert_true(weft__segment_call(ranks[0].segment, 1));
     for (size_t i = 0; i < segment->ring_bytes; i += 64) {
         weft__frame f = {.kind = (uint8_t)(1 + rand_r(&seed) % 4), .length = 0};
         if (i % 4096 == 0) f.kind = WEFT__FRAME_DATA, f.length = (uint32_t)rand_r(&seed) % 3000;
