@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <weft/weft.h>
 
-#define WEFT__SEGMENT_RANKS_MAX   256  /* local ranks; a host with more does without a segment */
+#define WEFT__SEGMENT_RANKS_MAX   1024 /* local ranks; a host with more does without a segment */
 #define WEFT__REGIONS_MAX         256  /* pieces of memory that a rank shares at once: region.h */
 #define WEFT__SEGMENT_BOARD_BYTES 4096 /* of a rank's board */
 

@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, BLOCK = 512 };
@@ -182,11 +184,92 @@ static void test_interrupted(void **state)
     assert_int_equal(ranks[1].seen, 1);
 }
 
+/* ---- as many processes as one host may have ------------------------------------------------------ */
+
+/* More than fit into four words of who has called, and than shared memory before rings were made on demand; under sanitizers
+ * so many processes would take minutes. */
+enum { MANY = JOB_SLOWER > 1 ? 40 : 300, PARTNERS = JOB_SLOWER > 1 ? 6 : 9 };
+
+static void open_one_of_many(rank *me, weft__segment *segment)
+{
+    static int local_of[BOARD_WORLD(MANY)];
+    memset(me, 0, sizeof *me);
+    for (int i = 0; i < BOARD_WORLD(MANY); i++) local_of[i] = -1;
+    for (int i = 0; i < MANY; i++) local_of[BOARD_WORLD(i)] = i;
+    me->sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
+    me->segment = segment;
+    if (weft__shm_open(segment, local_of, BOARD_WORLD(MANY), true, &me->sink, &me->transport)) abort();
+}
+
+/* Sends to the ranks 1, 2, 4 and so on further, as schedules do, and hears from as many.  Nobody sleeps for long:
+ * processors are few. */
+static bool talk(rank *me)
+{
+    static packet p[PARTNERS];
+    bool flushed = false;
+    for (int i = 0; i < PARTNERS; i++) {
+        int to = BOARD_WORLD((me->segment->rank + (1 << i)) % MANY);
+        me->transport->send(me->transport, to, &make(&p[i], i, 1000, true)->out);
+    }
+    while (me->seen < PARTNERS || !flushed) {
+        if (!me->transport->poll(me->transport, 64)) usleep(2000);
+        flushed = true;
+        for (int i = 0; i < PARTNERS; i++)
+            flushed &=
+                p[i].calls &&
+                me->transport->flushed(me->transport, BOARD_WORLD((me->segment->rank + (1 << i)) % MANY));
+    }
+    for (int i = 0; i < PARTNERS; i++)
+        if (me->log[i].sum != sum_of(source, 1000)) return false;
+    return me->seen == PARTNERS && !me->lost;
+}
+
+static bool be_one_of_many(int r)
+{
+    weft__segment_config config = segment_config(r, MANY, JOB_WAIT_MS);
+    weft__segment *segment;
+    if (weft__segment_join(&config, &segment)) return false;
+    open_one_of_many(&ranks[0], segment);
+    if (!talk(&ranks[0])) return false;
+    ranks[0].transport->close(ranks[0].transport); /* or who sent last would not hear that it was read */
+    return true;
+}
+
+/* A ring for each of those that talk, and not for each pair, though there are more of those than of ranks by far. */
+static void test_many_processes(void **state)
+{
+    struct rlimit limit;
+    static pid_t pids[MANY];
+    size_t taken, ring, rings = (size_t)MANY * PARTNERS;
+    int status;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    segment_config(0, MANY, 0); /* names the job before the forks */
+    for (int i = 1; i < MANY; i++) {
+        pids[i] = fork();
+        if (!pids[i]) _exit(!be_one_of_many(i));
+        assert_true(pids[i] > 0);
+    }
+    assert_true(be_one_of_many(0));
+    for (int i = 1; i < MANY; i++) {
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+    ring = ranks[0].segment->ring_bytes;
+    taken = taken_of(ranks[0].segment) - MANY * ranks[0].segment->control_bytes;
+    assert_in_range(taken, rings * ring, rings * (ring + PAGE));
+    weft__segment_free(ranks[0].segment);
+}
+
 #define FOUR(test) cmocka_unit_test_setup_teardown(test, open_four, close_all)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {FOUR(test_memory_follows_words),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(
+                                           test_many_processes), /* first: forks before there are threads */
+                                       FOUR(test_memory_follows_words),
                                        FOUR(test_flushed),
                                        FOUR(test_sleepers),
                                        FOUR(test_last_words),
