@@ -36,7 +36,7 @@ typedef struct dialler {
     int lost, sent;
 } dialler;
 
-static weft__keys keys;
+static weft__keys keys_of[2]; /* each rank has a pair of its own */
 static int listener = -1;
 static weft__tcp_address listens;
 
@@ -116,10 +116,12 @@ static void listen_once(void)
 {
     if (listener >= 0) return;
     setenv("WEFT_RECONNECT_MS", "0", 1); /* test_tcp_mend has connections that come again */
-    if (weft__keys_derive("secret", 6, "fuzz", &keys) || weft__keys_draw(&keys) ||
-        weft__keys_room(&keys, 2) || weft__tcp_listen("127.0.0.1", &listener, &listens))
-        abort();
-    keys.ranks[0] = keys.ranks[1] = keys.own_public; /* one pair for both */
+    for (int i = 0; i < 2; i++)
+        if (weft__keys_derive("secret", 6, "fuzz", &keys_of[i]) || weft__keys_draw(&keys_of[i]) ||
+            weft__keys_room(&keys_of[i], 2))
+            abort();
+    for (int i = 0; i < 2; i++) keys_of[0].ranks[i] = keys_of[1].ranks[i] = keys_of[i].own_public;
+    if (weft__tcp_listen("127.0.0.1", &listener, &listens)) abort();
 }
 
 static int take_dial(dialler *d)
@@ -149,7 +151,7 @@ static bool answer(dialler *d, int fd, const weft__tcp_hello *hello, const uint8
                    weft__tcp_handshake *h)
 {
     weft__tcp_answer told, good;
-    if (!weft__tcp_hello_take(h, &keys, hello) || !weft__tcp_answer_make(h, &told)) abort();
+    if (!weft__tcp_hello_take(h, &keys_of[d->it], hello) || !weft__tcp_answer_make(h, &told)) abort();
     good = told;
     switch ((enum answers)(data[0] >> 1 & 3)) {
     case KNOWS: break;
@@ -193,7 +195,7 @@ static void open_dialler(dialler *d, int me, const uint8_t *data, size_t bytes)
     addresses[d->it] = listens;
     addresses[0].wire = addresses[1].wire = WEFT__WIRE_AS_PLAIN;
     if (weft__poller_open(&d->poller) ||
-        weft__tcp_open(me, 2, addresses, -1, &keys, &d->poller, &d->sink, &d->t))
+        weft__tcp_open(me, 2, addresses, -1, &keys_of[me], &d->poller, &d->sink, &d->t))
         abort();
     d->peer = &WEFT__OWNER(d->t, weft__tcp, transport)->peer[d->it];
 }

@@ -91,6 +91,18 @@ static bool get(int fd, void *bytes, size_t length)
     return recv(fd, bytes, length, MSG_DONTWAIT) == (ssize_t)length;
 }
 
+static weft__keys keys_of[2]; /* each rank has a pair of its own */
+
+static void draw_keys(void)
+{
+    if (keys_of[0].ranks) return;
+    for (int i = 0; i < 2; i++)
+        if (weft__keys_derive("secret", 6, "fuzz", &keys_of[i]) || weft__keys_draw(&keys_of[i]) ||
+            weft__keys_room(&keys_of[i], 2))
+            abort();
+    for (int i = 0; i < 2; i++) keys_of[0].ranks[i] = keys_of[1].ranks[i] = keys_of[i].own_public;
+}
+
 /* Rank 1 greets rank 0.  spoil: changes this byte of its hello, or behind that of its proof; the others are
  * as they should be.  True: it was taken. */
 static bool greet(weft__tcp *tcp, int fd, size_t spoil, uint8_t by)
@@ -103,7 +115,7 @@ static bool greet(weft__tcp *tcp, int fd, size_t spoil, uint8_t by)
     weft__tcp_standing standing;
     uint8_t verdict;
     bool good = spoil >= sizeof hello || !by;
-    if (!weft__tcp_hello_make(&h, tcp->keys, 1, tcp->me, WEFT__TCP_WIRE_PLAIN, &hello)) abort();
+    if (!weft__tcp_hello_make(&h, &keys_of[1], 1, tcp->me, WEFT__TCP_WIRE_PLAIN, &hello)) abort();
     if (spoil < sizeof hello) ((uint8_t *)&hello)[spoil] ^= by;
     put(fd, &hello, sizeof hello);
     turn(tcp->poller, &tcp->transport);
@@ -144,8 +156,6 @@ static bool connect_as(enum sender sender, weft__tcp *tcp, int ends[2], const ui
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static weft__keys keys;
-    static bool ready;
     weft__tcp_address addresses[2] = {{.wire = WEFT__WIRE_AS_PLAIN}, {.wire = WEFT__WIRE_AS_PLAIN}};
     weft__poller poller;
     weft__transport *t;
@@ -158,15 +168,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     bool peer;
     if (bytes < 3) return 0;
     setenv("WEFT_RECONNECT_MS", "0", 1); /* test_tcp_mend has connections that come again */
-    if (!ready && (weft__keys_derive("secret", 6, "fuzz", &keys) || weft__keys_draw(&keys) ||
-                   weft__keys_room(&keys, 2)))
-        abort();
-    keys.ranks[0] = keys.ranks[1] = keys.own_public; /* one pair for both */
-    ready = true;
+    draw_keys();
     sender = (enum sender)(data[0] % 4);
     r.plain = (plain_stream){.bytes = data + 3, .length = bytes - 3};
 
-    if (weft__poller_open(&poller) || weft__tcp_open(0, 2, addresses, -1, &keys, &poller, &r.sink, &t))
+    if (weft__poller_open(&poller) || weft__tcp_open(0, 2, addresses, -1, &keys_of[0], &poller, &r.sink, &t))
         abort();
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair)) abort();
     tcp = WEFT__OWNER(t, weft__tcp, transport);
