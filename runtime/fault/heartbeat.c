@@ -3,6 +3,7 @@
 #include "accused.h"
 #include "alarm.h"
 #include "engine.h"
+#include "heard_hosts.h"
 #include "heartbeat_asked.h"
 #include "log.h"
 #include "p2p.h"
@@ -113,23 +114,41 @@ static void host_to(host *o, host_state to)
 }
 
 /* What peers of that host show of it to the rest of the runtime. */
-static void mark(const host *o, bool unheard, int heard_by)
+static void mark(const host *o, bool unheard)
+{
+    for (int r = o->first; r < o->ctx->world_size; r++)
+        if (is_of(o->ctx, o, r)) o->ctx->peers[r].unheard = unheard;
+}
+
+static void mark_heard_by(const host *o, int rank)
 {
     for (int r = o->first; r < o->ctx->world_size; r++) {
-        weft__peer *m = &o->ctx->peers[r];
         if (!is_of(o->ctx, o, r)) continue;
-        m->unheard = unheard;
-        m->heard_by_another = heard_by >= 0;
-        m->heard_by = heard_by;
+        o->ctx->peers[r].heard_by_another = rank >= 0;
+        o->ctx->peers[r].heard_by = rank;
     }
 }
 
-static void host_heard(host *o)
+static weft__silence silence_of(const host *o, int rank)
+{
+    weft__transport *t = weft__p2p_transport(o->ctx->p2p, rank);
+    return t->hearing->silence(t, rank, 0, weft__now_ns());
+}
+
+/* Over the connection to rank `by` of it; -1: otherwise.  Those of its ranks whose own one is still being made anew are reached
+ * by others as before, or by that rank: where it cannot be made they have not died. */
+static void host_heard(host *o, int by)
 {
     weft__knock_end(&o->knock);
     if (o->state == HOST_HEARD || o->state == HOST_LOST) return;
     host_to(o, HOST_HEARD);
-    mark(o, false, -1);
+    mark(o, false);
+    for (int r = o->first; r < o->ctx->world_size; r++) {
+        weft__peer *m = &o->ctx->peers[r];
+        if (!is_of(o->ctx, o, r)) continue;
+        m->heard_by_another = m->heard_by_another && r != by && !silence_of(o, r).stands;
+        if (m->heard_by_another && by >= 0) m->heard_by = by;
+    }
 }
 
 /* ---- others are asked ---- */
@@ -173,7 +192,7 @@ static void on_answer_to_knock(weft__knock *knock)
     o->answers++;
     weft__log(WEFT__INFO, "heartbeat: the host of rank %d answers, though nothing comes over its connection",
               o->subject);
-    host_heard(o);
+    host_heard(o, -1);
 }
 
 static void knock_at(host *o)
@@ -199,7 +218,7 @@ static void suspect(host *o, int rank, int64_t since_ns, int64_t window_ns, bool
     o->asked_count = 0;
     if (!is_cut_off) choose_asked(o);
     host_to(o, HOST_SUSPECTED);
-    mark(o, !is_cut_off, o->ctx->peers[rank].heard_by_another ? o->ctx->peers[rank].heard_by : -1);
+    mark(o, !is_cut_off);
     knock_at(o);
     if (o->state == HOST_SUSPECTED) ask_others(o);
 }
@@ -262,9 +281,17 @@ static void presume(host *o, int64_t now_ns)
              ctx->rank, (double)(now_ns - o->since_ns) / (1000.0 * (double)WEFT__MS), who);
     weft__knock_end(&o->knock);
     host_to(o, HOST_LOST);
-    mark(o, true, -1);
+    mark(o, true);
+    mark_heard_by(o, -1);
     for (int r = o->first; r < ctx->world_size; r++)
         if (is_of(ctx, o, r) && lives(ctx, r)) weft__peer_gone(ctx, r, WEFT__PRESUMED_DEAD, false, why);
+}
+
+/* It has been made anew since its host was suspected. */
+static bool is_mended(const host *o, int rank)
+{
+    const weft__silence silence = silence_of(o, rank);
+    return silence.stands && silence.heard_ns > o->suspected_ns;
 }
 
 /* One of its ranks is not reached from here, so are the others: one break is enough.  Who has only been told of the one knows
@@ -277,7 +304,8 @@ static void heartbeat_peer_unreachable(weft_context *ctx, int rank, const char *
     (void)why;
     if (!o || !m->heard_by_another) return;
     for (int r = o->first; r < ctx->world_size; r++)
-        if (is_of(ctx, o, r)) weft__peer_unreachable(ctx, r, m->by_hearsay, m->why);
+        if (r != rank && is_of(ctx, o, r) && !is_mended(o, r))
+            weft__peer_unreachable(ctx, r, m->by_hearsay, m->why);
 }
 
 /* Its end is known otherwise, from its own host. */
@@ -302,7 +330,7 @@ static void decide(host *o, int64_t now_ns)
         o->decide_ns = now_ns + o->window_ns;
         knock_at(o);
     } else if (o->is_cut_off && hears_another(o)) {
-        host_heard(o); /* it goes the ordinary way, if it is silent */
+        host_heard(o, -1); /* it goes the ordinary way, if it is silent */
     } else if (count_of(o, NO_ANSWER) && !o->is_patient) {
         o->is_patient = true;
         o->decide_ns = now_ns + heartbeat_of(o->ctx)->limit_ns / 2;
@@ -314,7 +342,7 @@ static void decide(host *o, int64_t now_ns)
 
 static void attend_to(host *o, int64_t now_ns)
 {
-    if (o->state == HOST_SUSPECTED && has_spoken(o)) host_heard(o);
+    if (o->state == HOST_SUSPECTED && has_spoken(o)) host_heard(o, -1);
     if (o->state == HOST_SUSPECTED && now_ns >= sooner(o->knock_ns, o->decide_ns))
         weft__knock_look(&o->knock);
     if (o->state == HOST_SUSPECTED && now_ns >= o->knock_ns) {
@@ -340,12 +368,11 @@ static void renew_silent(host *o, int hearer, int64_t now_ns)
     char why[96];
     snprintf(why, sizeof why, "nothing of its host is heard here, though rank %d hears it", hearer);
     for (int r = o->first; r < ctx->world_size; r++) {
-        weft__transport *t = weft__p2p_transport(ctx->p2p, r);
         weft__silence silence;
         if (!is_of(ctx, o, r) || !lives(ctx, r)) continue;
-        silence = t->hearing->silence(t, r, 0, now_ns);
+        silence = silence_of(o, r);
         if (silence.sent && silence.since_ns && now_ns - silence.since_ns >= h->limit_ns / 2)
-            t->hearing->renew(t, r, why);
+            hearing_of(ctx, r)->renew(weft__p2p_transport(ctx->p2p, r), r, why);
     }
 }
 
@@ -357,7 +384,8 @@ static void heard_by(host *o, int rank, int64_t now_ns)
                   o->subject, o->ctx->rank, rank);
     weft__knock_end(&o->knock);
     host_to(o, HOST_ELSEWHERE);
-    mark(o, true, rank);
+    mark(o, true);
+    mark_heard_by(o, rank);
     o->answered_ns = now_ns;
     renew_silent(o, rank, now_ns);
 }
@@ -431,12 +459,14 @@ static int64_t due_after(const host *o, int64_t since_ns, int64_t limit_ns)
     return o->answered_ns > since_ns ? o->answered_ns + (wait_ns << more) : since_ns + wait_ns;
 }
 
-/* Something has come over a connection to it. */
-static void note_heard(host *o, int64_t heard_ns)
+/* Something has come over the connection to that rank of it. */
+static void note_heard(host *o, int rank, int64_t heard_ns)
 {
     if (heard_ns > o->heard_ns) o->heard_ns = heard_ns;
     if (heard_ns > o->answered_ns) o->answers = 0;
-    if (heard_ns > o->suspected_ns) host_heard(o);
+    if (heard_ns <= o->suspected_ns) return;
+    host_heard(o, rank);
+    if (o->state == HOST_HEARD) o->ctx->peers[rank].heard_by_another = false;
 }
 
 /* To a knock, or over another connection: so it is this one alone that is silent. */
@@ -453,7 +483,7 @@ static int64_t listen_to(host *o, int rank, bool watched, int64_t now_ns)
     weft__silence silence = t->hearing->silence(t, rank, watched ? h->beat_ns : 0, now_ns);
     const int64_t limit = limit_for(h, &silence), rounds = ROUNDS_WINDOW * silence.round_ns;
     int64_t since = silence.since_ns > h->fresh_ns ? silence.since_ns : h->fresh_ns, due;
-    note_heard(o, silence.heard_ns);
+    note_heard(o, rank, silence.heard_ns);
     if (!silence.stands && o->heard_ns > since) since = o->heard_ns; /* another rank of that host speaks */
     if (!silence.since_ns || o->state == HOST_SUSPECTED || o->state == HOST_LOST) return WEFT__NEVER;
     if (o->state == HOST_HEARD && has_shown_itself(o, since) && silence.sent && silence.stands &&
@@ -471,7 +501,7 @@ static void begin_anew(heartbeat *h, int64_t now_ns)
 {
     h->fresh_ns = now_ns;
     for (int i = 0; i < h->count; i++)
-        if (h->hosts[i].state == HOST_SUSPECTED) host_heard(&h->hosts[i]);
+        if (h->hosts[i].state == HOST_SUSPECTED) host_heard(&h->hosts[i], -1);
 }
 
 static int64_t look(weft_context *ctx, int64_t now_ns)
@@ -488,31 +518,6 @@ static int64_t look(weft_context *ctx, int64_t now_ns)
 }
 
 /* ---- its life ---- */
-
-/* The rank itself: it is the first of its host. */
-static int first_beside(const weft_context *ctx, int rank)
-{
-    weft__transport *t = weft__p2p_transport(ctx->p2p, rank);
-    for (int r = ctx->peers[rank].first_on_host; r < rank; r++)
-        if (ctx->peers[r].first_on_host == ctx->peers[rank].first_on_host &&
-            t->hearing->is_beside(t, rank, r))
-            return r;
-    return rank;
-}
-
-static bool is_elsewhere(const weft_context *ctx, int rank)
-{
-    return rank != ctx->rank && ctx->peers[rank].first_on_host != ctx->peers[ctx->rank].first_on_host &&
-           hearing_of(ctx, rank);
-}
-
-static void count_hosts(weft_context *ctx, heartbeat *h)
-{
-    for (int r = 0; r < ctx->world_size; r++) {
-        int first = is_elsewhere(ctx, r) ? first_beside(ctx, r) : -1;
-        h->host_of[r] = first < 0 ? -1 : first < r ? h->host_of[first] : h->count++;
-    }
-}
 
 /* One rank of each host tells. */
 static void widen(const weft_context *ctx, heartbeat *h)
@@ -535,7 +540,7 @@ static bool begin(weft_context *ctx, bool goes_first)
     if (limit_ms < LIMIT_LEAST_MS) limit_ms = LIMIT_LEAST_MS;
     h->limit_ns = limit_ms * WEFT__MS;
     h->host_of = calloc((size_t)ctx->world_size, sizeof *h->host_of);
-    if (h->host_of) count_hosts(ctx, h);
+    if (h->host_of) h->count = weft__heard_hosts(ctx, h->host_of);
     if (h->host_of && !h->count) return false;
     if (!goes_first) widen(ctx, h);
     h->beat_ns = h->limit_ns / BEATS;

@@ -1,12 +1,11 @@
 /* heartbeat_game.c - which hosts live: each rank is on a host of its own, and listens.
  *
  * One host vanishes, or a pair loses each other, one way or both, or ways are lost for less than the limit, for longer on
- * slow links, or while all machines sleep, or of two
- * connections to one host the one is silent, which is made anew, or of a host that is heard elsewhere one rank is said to be
- * dead, which the others are not, or a host of two loses another one, of one rank or two,
- * or of two connections to one host the one is made anew as the other one is given up, and the host vanishes later,
- * or all ways from most hosts to the others are lost, or all back, or both; ranks are away meanwhile,
- * stopped or in a debugger, for up to seconds.  What must hold: a host that vanishes is presumed dead by all others in time, and
+ * slow links, or while all machines sleep, or of two connections to one host the one is silent, which is made anew, or of a
+ * host that is heard elsewhere one rank is said to be dead, which the others are not, or a host of two loses another one, of
+ * one rank or two, or of two connections to one host the one is made anew as the other one is given up, and the host vanishes
+ * later, or all ways from most hosts to the others are lost, or all back, or both; ranks are away meanwhile, stopped or in a
+ * debugger, for up to seconds.  What must hold: a host that vanishes is presumed dead by all others in time, and
  * finds itself without them; and nobody ever is presumed dead otherwise, whoever is away.  Of a pair that a third host reaches
  * the two are unreachable for each other, once their connection could not be made again in time: the groups of both break at
  * all members, the others do not, and when the way is there again so is their connection.
@@ -79,7 +78,8 @@ static struct {
     int late; /* likewise: this rank shrinks that much later than it could; -1: none does */
     int64_t late_ns, could_ns;
     int64_t mends_ns;  /* SIBLING: the way to rank 1 is there again; 0: it is not known yet */
-    bool stood;        /* likewise: the connection to it has */
+    bool stood;        /* likewise: the connection to it has, */
+    uint32_t strayed;  /* and then it had last been unreachable */
     bool apart;        /* likewise: rank 0 was unreachable from a as both vanished, and rank 1 was not */
     int64_t sleeps_ns; /* SUSPENDED */
     bool gone_by_then, silenced;
@@ -115,13 +115,13 @@ static bool both_go(void)
     return game.what == SIBLING && weft__now_ns() >= game.at_ns + BOTH_GO_MS * WEFT__MS;
 }
 
-/* Rank 1 is reached again just before rank 0 is given up; then neither is, by anybody. */
+/* Rank 1 is reached again just before rank 0 is given up, or after both are; then neither is, by anybody. */
 static void lose_a_sibling(bool lost)
 {
     const int64_t now = weft__now_ns(), broke_ns = wires_broke_ns(game.a, 0);
     const bool mends = game.mends_ns && now >= game.mends_ns;
     if (!game.mends_ns && broke_ns)
-        game.mends_ns = broke_ns + (RECONNECT_MS + LIMIT_MS / 4 + chance_below(2 * LIMIT_MS)) * WEFT__MS;
+        game.mends_ns = broke_ns + (RECONNECT_MS - LIMIT_MS + chance_below(3 * LIMIT_MS)) * WEFT__MS;
     if (lost && !game.silenced) wires_silence(game.a, 1, 1);
     game.silenced = game.silenced || lost;
     lose_both_ways(game.a, 0, lost);
@@ -199,10 +199,6 @@ static void check_gone(int rank, int other)
     if (game.what == HOSTS && (lost_host(rank) >= 0 || lost_host(other) >= 0) &&
         since >= RECONNECT_MS * WEFT__MS)
         return;
-    /* Where rank 1 is heard again before rank 0 is given up, nobody else is asked for that one. */
-    if (game.what == SIBLING && since >= RECONNECT_MS * WEFT__MS &&
-        (rank % game.a == 0 || other % game.a == 0))
-        return;
     if (both_go() && (rank < 2) != (other < 2)) return;
     if (game.what == PARTS && (game.is_few[rank] || game.is_few[other]) &&
         since >= (LIMIT_MS * WEFT__MS) * 3 / 4)
@@ -238,20 +234,27 @@ static void check_unreachable(int rank, int other)
     if (game.what == HOSTS && lost_host(rank) + lost_host(other) == 1 &&
         lost_host(rank) * lost_host(other) == 0 && since >= RECONNECT_MS * WEFT__MS)
         return;
-    if (game.what == SIBLING && !game.stood && is_of_pair_or_sibling(rank, other) &&
-        since >= RECONNECT_MS * WEFT__MS)
-        return;
-    if (game.what == SIBLING && rank + other == game.a && rank * other == 0 &&
+    if (game.what == SIBLING && is_of_pair_or_sibling(rank, other) && (!game.stood || rank * other == 0) &&
         since >= RECONNECT_MS * WEFT__MS)
         return;
     trace_blame("rank %d is unreachable from rank %d after %lld ms", other, rank,
                 (long long)(since / WEFT__MS));
 }
 
+/* It may be reached again in the same step: then only groups of both have broken. */
+static void check_sibling(void)
+{
+    const uint32_t strayed = atomic_load(&world_rank(game.a)->peers[1].strayed);
+    if (game.stood && strayed != game.strayed && !both_go())
+        trace_blame("rank 1 has been unreachable from rank %d, though there is a connection", game.a);
+    if (!game.mends_ns || !wires_stands(game.a, 1) || is_unreachable(game.a, 1)) return;
+    game.stood = true;
+    game.strayed = strayed;
+}
+
 static void check_all(void)
 {
-    if (game.what == SIBLING && game.mends_ns && wires_stands(game.a, 1) && !is_unreachable(game.a, 1))
-        game.stood = true;
+    if (game.what == SIBLING) check_sibling();
     if (both_go() && !game.gone_by_then) note_parted();
     for (int i = 0; i < world.ranks; i++)
         for (int k = 0; k < world.ranks; k++) {
