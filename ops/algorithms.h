@@ -15,12 +15,14 @@ typedef enum weft__way {
 
 /* Up to how many bytes, with `bytes` the number beside it. */
 typedef enum weft__reach {
-    WEFT__REACH_NEVER,         /* only when asked for by name */
-    WEFT__REACH_ANY,           /* however many */
-    WEFT__REACH_UP_TO,         /* bytes */
-    WEFT__REACH_UP_TO_EACH,    /* fewer than that for each rank */
-    WEFT__REACH_UP_TO_SHARED,  /* bytes by the number of ranks, and no more than a slot holds */
-    WEFT__REACH_UP_TO_OR_PAIR, /* bytes, and any number between two ranks */
+    WEFT__REACH_NEVER,           /* only when asked for by name */
+    WEFT__REACH_ANY,             /* however many */
+    WEFT__REACH_UP_TO,           /* bytes */
+    WEFT__REACH_UP_TO_EACH,      /* fewer than that for each rank */
+    WEFT__REACH_UP_TO_EACH_OF_8, /* likewise, of eight at most */
+    WEFT__REACH_UP_TO_SHARED,    /* bytes by the number of ranks, and no more than a slot holds */
+    WEFT__REACH_UP_TO_BY_RANKS, /* bytes, and among more than WEFT__RANKS_OF_A_LIMIT as many for each so many */
+    WEFT__REACH_UP_TO_OR_PAIR, /* likewise, and any number between two ranks */
     WEFT__REACH_UP_TO_OF_FOUR, /* bytes, among four ranks and more */
     WEFT__REACH_UP_TO_OR_EACH, /* bytes for each rank among few hosts, or WEFT__OR_EACH_LEAST */
     WEFT__REACH_FEW_HOSTS,     /* bytes, or any number where it says 0, among few hosts */
@@ -31,6 +33,7 @@ typedef enum weft__reach {
 } weft__reach;
 
 #define WEFT__FEW_HOSTS           16
+#define WEFT__RANKS_OF_A_LIMIT    32
 #define WEFT__LONG_CHAIN          512
 #define WEFT__OR_EACH_LEAST       65536
 #define WEFT__FEW_OR_EACH_LEAST   4096

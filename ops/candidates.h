@@ -14,10 +14,12 @@
  * number of bytes and so cannot be tuned, stand first.
  *   FEW_STEPS    log n messages against a ring's n or 2n: so few are worth it for twice as many bytes
  *   STEPS_OF_4   as FEW_STEPS, from four ranks on: two or three send as many messages either way
- *   TREE_OR_2    a broadcast's tree sends all bytes at each level, but few messages
+ *   TREE         a reduction's tree sends all bytes at each level, but few messages
+ *   TREE_OR_2    likewise of a broadcast
  *   BEFORE_RING  halving and doubling send as much as a ring in fewer messages, but less of it at the same time
- *   BEFORE_LONG  a chain of n ranks is worth its length once it has this many bytes for each of them
+ *   BEFORE_LONG  a chain is worth its length once it has this many bytes for each rank; of many the ring is as long
  *   FITS_CACHE   up to here in all a rank reads everything: one hop, and the reads fit the first-level cache
+ * Those of a tree and of halving and doubling grow with the ranks, as a ring's messages one after another do.
  * Over several hosts it is the bytes over a host's link that decide, and how often one message waits for another
  * from a host to a host:
  *   FEW_BYTES    so few that only the messages count
@@ -39,8 +41,9 @@
     X(FEW_STEPS,   UP_TO,         65536)    \
     X(STEPS_OF_4,  UP_TO_OF_FOUR, 65536)    \
     X(TREE_OR_2,   UP_TO_OR_PAIR, 131072)   \
-    X(BEFORE_RING, UP_TO,         2097152)  \
-    X(BEFORE_LONG, UP_TO_EACH,    524288)   \
+    X(BEFORE_RING, UP_TO_BY_RANKS, 2097152) \
+    X(TREE,        UP_TO_BY_RANKS, 32768)   \
+    X(BEFORE_LONG, UP_TO_EACH_OF_8, 524288) \
     X(FITS_CACHE,  UP_TO_SHARED,  32768)    \
     X(FEW_BYTES,   UP_TO,         4096)     \
     X(FEW_EACH,    UP_TO_EACH,    512)      \
@@ -66,7 +69,7 @@
     MESSAGES(ARG, BROADCAST,        "chain",              chain_broadcast,          ANY,         ANY,         NEVER)    \
                                                                                                                         \
     ROUNDS(ARG, REDUCE,             "all_read",                                     ANY,                      ANY)      \
-    MESSAGES(ARG, REDUCE,           "binomial_tree",      tree_reduce,              SMALL,       BY_HOSTS,    NEVER)    \
+    MESSAGES(ARG, REDUCE,           "binomial_tree",      tree_reduce,              TREE,        BY_HOSTS,    NEVER)    \
     MESSAGES(ARG, REDUCE,           "halving_gather",     halving_reduce,           NEVER,       MANY_HOSTS,  NEVER)    \
     MESSAGES(ARG, REDUCE,           "ring_gather",        ring_reduce,              ANY,         ANY,         NEVER)    \
     MESSAGES(ARG, REDUCE,           "direct",             ordered_reduce,           NEVER,       NEVER,       SMALL)    \

@@ -21,6 +21,13 @@ void weft__group_params_merge(weft__group_params *mine, const weft__group_params
 
 /* ---- working it out ---- */
 
+/* What sends all bytes at once, or a half, has as many messages one after another as the ranks have halvings; a ring as many
+ * as there are ranks, so among many it begins to be worth it later. */
+static uint64_t by_ranks(uint64_t bytes, uint64_t n)
+{
+    return n > WEFT__RANKS_OF_A_LIMIT ? bytes / WEFT__RANKS_OF_A_LIMIT * n : bytes;
+}
+
 /* The rule of a limit.  False: never. */
 static bool by_rule(weft__limit limit, const weft__group_params *params, int size, uint64_t *upto)
 {
@@ -30,7 +37,9 @@ static bool by_rule(weft__limit limit, const weft__group_params *params, int siz
     case WEFT__REACH_NEVER: return false;
     case WEFT__REACH_UP_TO: *upto = limit.bytes; break;
     case WEFT__REACH_UP_TO_EACH: *upto = limit.bytes * n - 1; break;
-    case WEFT__REACH_UP_TO_OR_PAIR: *upto = size == 2 ? WEFT__UPTO_ANY : limit.bytes; break;
+    case WEFT__REACH_UP_TO_EACH_OF_8: *upto = limit.bytes * (n < 8 ? n : 8) - 1; break;
+    case WEFT__REACH_UP_TO_BY_RANKS: *upto = by_ranks(limit.bytes, n); break;
+    case WEFT__REACH_UP_TO_OR_PAIR: *upto = size == 2 ? WEFT__UPTO_ANY : by_ranks(limit.bytes, n); break;
     case WEFT__REACH_UP_TO_OF_FOUR: *upto = limit.bytes; return size >= 4;
     case WEFT__REACH_UP_TO_OR_EACH:
         *upto = many || limit.bytes * n < WEFT__OR_EACH_LEAST ? WEFT__OR_EACH_LEAST : limit.bytes * n;

@@ -415,6 +415,39 @@ static void test_any_number(void **state)
     if (wrong) fail_msg("%d collectives send too many bytes over a link", wrong);
 }
 
+/* Many ranks of one host that exchange messages: what is chosen takes hardly longer than any that is chosen elsewhere. */
+static void test_one_host(void **state)
+{
+    static const sim_network tcp = {.latency = 5,
+                                    .per_byte = 2e-4,
+                                    .copy_per_byte = 1e-4,
+                                    .reduce_per_byte = 1e-4};
+    static const weft__kind kinds[] = {WEFT__OP_ALL_REDUCE, WEFT__OP_REDUCE_SCATTER, WEFT__OP_ALL_GATHER,
+                                       WEFT__OP_BROADCAST, WEFT__OP_REDUCE};
+    static const size_t sizes[] = {131072, 1 << 20, 4 << 20};
+    const layout one = {"", 128, 128, SIM_ONE_HOST};
+    int wrong = 0;
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (size_t b = 0; b < sizeof sizes / sizeof *sizes; b++) {
+            const sim_case c = case_of(kinds[k], &one, sizes[b]);
+            const sim_result r = play(c, NULL, &tcp);
+            for (int i = 0; i < WEFT__CANDIDATES; i++) {
+                const weft__candidate *other = &weft__candidates[i];
+                double time;
+                if (other->kind != c.kind || other->way != WEFT__MESSAGES ||
+                    other->limit.reach == WEFT__REACH_NEVER)
+                    continue;
+                time = play(c, other->name, &tcp).time;
+                if (r.time <= 1.25 * time) continue;
+                printf("%s: %g us by %s, %g by %s\n", sim_case_text(c), r.time, r.algorithm, time,
+                       other->name);
+                wrong++;
+            }
+        }
+    if (wrong) fail_msg("%d are slower than others", wrong);
+}
+
 /* Few bytes take as many messages between hosts one after another as there are halvings of the ranks, and one more where
  * that is told. */
 static void test_steps(void **state)
@@ -436,7 +469,8 @@ int main(void)
         cmocka_unit_test(test_long_blocks), cmocka_unit_test(test_one_host_for_all),
         cmocka_unit_test(test_blocks),      cmocka_unit_test(test_kilobytes),
         cmocka_unit_test(test_links),       cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_any_number),  cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_any_number),  cmocka_unit_test(test_one_host),
+        cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests_name("scale", tests, NULL, NULL);
 }
