@@ -8,7 +8,7 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 fail() {
     printf '%s\n' "$*"
-    cat said
+    cat said printed Testing/Temporary/LastTest.log
     exit 1
 }
 # run STAGE: with the tests of CTestTestfile.cmake
