@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 21
+#define WEFT_BACKEND_VERSION 22
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -72,6 +72,7 @@ typedef struct weft_backend_work {
     void *marker;            /* what `mark` gave: the module's again from `start` on */
     struct weft_backend_work *next; /* to be begun together with this one; read it before finish */
     void *state;             /* the module's; NULL before start */
+    void *hold;              /* the module's; NULL before `hold` */
     void *owner;             /* the runtime's */
 } weft_backend_work;
 
@@ -175,6 +176,16 @@ struct weft_backend {
     /* Later work on stream waits for this work, which is issued; if it is over by now there is nothing to do.
      * NULL: only together with mark. */
     weft_status (*order)(weft_backend *backend, weft_backend_work *work, void *stream);
+
+    /* Later work on stream waits for this work, which is not issued yet, and of which another thread may be about to give the
+     * rest to start: like has its op, comm, rank, size and peer.  The stream goes on by itself once the work is done, or by
+     * let_go.  ERR_UNSUPPORTED: it cannot be made to wait now, and does not; a sentence is not needed.  NULL: none can. */
+    weft_status (*hold)(weft_backend *backend, weft_backend_work *work, const weft_backend_work *like, void *stream);
+    /* The request of a work on which hold was called is about to settle, whether the work is given to start or not: streams
+     * that wait for it go on.  Once.  With locks of the runtime held.  NULL: only together with hold. */
+    void (*let_go)(weft_backend *backend, weft_backend_work *work);
+    /* Has its stream come to the place that mark gave?  With locks of the runtime held.  NULL: that is not known. */
+    bool (*reached)(weft_backend *backend, const void *marker);
 
     /* ---- communicators: any thread; none of these blocks: each begins, on a thread of the module ---- */
 

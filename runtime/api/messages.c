@@ -5,6 +5,7 @@
  * request, if one is wanted, is made afterwards, and settled then.  A receive whose message is not there is
  * posted as shortly.  What else does not pass begins like any other operation; and what is not plainly right
  * goes the long way (submit.h), which has the words for it. */
+#include "behind.h"
 #include "engine.h"
 #include "group.h"
 #include "host.h"
@@ -23,6 +24,7 @@ static WEFT__MADE_FOR_EACH bool is_plain(const weft_group *group, const weft__op
                        !weft__message_plainly_right(op, group->size, sends)))
         return false;
     if (WEFT__LIKELY(!group->ctx->beyond_host)) return true;
+    if (weft__streams_are_held(group->ctx)) return false;
     return weft__memory_at(group->ctx, sends ? op->in : op->out, &memory) == WEFT_OK &&
            memory == WEFT_MEMORY_HOST;
 }

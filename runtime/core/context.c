@@ -84,6 +84,8 @@ static void context_fill(weft_context *ctx, const weft_config *config)
     weft__list_init(&ctx->retiring);
     weft__list_init(&ctx->device_memory);
     weft__list_init(&ctx->program_line);
+    weft__list_init(&ctx->holding);
+    weft__list_init(&ctx->behind);
     weft__early_open(ctx);
 }
 

@@ -279,7 +279,13 @@ struct weft_context {
     bool hides;                /* what goes between hosts is encrypted, as a secret was given for it */
     _Atomic int program_ahead; /* of these in program order, the progress thread's that are not issued */
     weft__list program_line;   /* engine: operations in program order whose turn has not come (program.c) */
-    weft__list device_memory;  /* engine: mem_alloc's (device_memory.c) */
+    bool by_callers;           /* engine: a communicator in program order has been begun */
+    weft__list holding; /* engine: operations that hold streams and are not on their way (device_hold.c) */
+    _Atomic int streams_held; /* how many these are */
+    _Atomic uint64_t holds;   /* operations that have held streams so far */
+    weft__list behind;        /* engine: requests that wait for those (behind.c) */
+    int64_t behind_look_ns;   /* engine: not before that */
+    weft__list device_memory; /* engine: mem_alloc's (device_memory.c) */
 
     /* the watchdog */
     weft__watchdog_wire *wire; /* watchdog thread */

@@ -5,6 +5,7 @@
  * the engine held is picked up by its holder, who checks the queue once more after letting go.  A thread
  * that calls all by itself keeps the engine between its calls (biased.h). */
 #include "engine.h"
+#include "behind.h"
 #include "executor.h"
 #include "group.h"
 #include "peer.h"
@@ -107,6 +108,12 @@ int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
     return now > least_ns ? now : least_ns;
 }
 
+static void start_one(weft_context *ctx, weft_request *req)
+{
+    if (req->timed) req->started_ns = weft__engine_now(ctx, req->submitted_ns);
+    weft__submit_begin(ctx, req);
+}
+
 static int start_submitted(weft_context *ctx)
 {
     int n = 0;
@@ -114,16 +121,28 @@ static int start_submitted(weft_context *ctx)
     while (node) {
         weft_request *req = WEFT__OWNER(node, weft_request, node);
         node = node->next;
-        if (req->timed) req->started_ns = weft__engine_now(ctx, req->submitted_ns);
-        weft__submit_begin(ctx, req);
         n++;
+        if (ctx->beyond_host && weft__behind_keeps(req)) continue;
+        start_one(ctx, req);
     }
     return n;
 }
 
+static WEFT__NOINLINE int start_behind(weft_context *ctx, bool all)
+{
+    return weft__behind_begin(ctx, all, weft__engine_clock(ctx), start_one);
+}
+
+void weft__engine_begin_all(weft_context *ctx)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (!weft__list_empty(&ctx->behind)) start_behind(ctx, true);
+}
+
 static inline int take_submitted(weft_context *ctx)
 {
-    return WEFT__LIKELY(weft__mpsc_empty(&ctx->submitted)) ? 0 : start_submitted(ctx);
+    int n = WEFT__LIKELY(weft__list_empty(&ctx->behind)) ? 0 : start_behind(ctx, false);
+    return WEFT__LIKELY(weft__mpsc_empty(&ctx->submitted)) ? n : n + start_submitted(ctx);
 }
 
 static inline int engine_advance(weft_context *ctx, weft__executor_kind which)

@@ -43,6 +43,8 @@ static inline int64_t weft__inflight(const weft_context *ctx)
 /* All that was submitted before has begun when it returns, unless this thread is inside a pass.  Waits for
  * the engine. */
 void weft__engine_empty_queue(weft_context *ctx);
+/* What was kept back begins too, whatever it waits for (behind.h).  Engine held. */
+void weft__engine_begin_all(weft_context *ctx);
 /* Now, cheaply: for the times of requests.  Engine held. */
 int64_t weft__engine_clock(weft_context *ctx);
 /* About now, and not before least_ns: in one call of progress the clock is read once.  Engine held. */

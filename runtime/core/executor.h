@@ -27,6 +27,9 @@ struct weft__executor {
     weft_status (*goes_on)(const weft_request *req);
     /* And can this thread record it?  The engine is held until it has begun.  NULL: only together with goes_on. */
     weft_status (*may_record)(const weft_request *req);
+    /* Not begun yet: does its stream wait, on the device, for an operation that is not on its way there (behind.h)?  NULL:
+     * never. */
+    bool (*is_held)(const weft_request *req);
     /* Begins.  It may settle the request, and it may hand it to another executor: req->executor says to
      * whom.  Called once more for a request that was held (request.h). */
     void (*start)(weft_request *req);

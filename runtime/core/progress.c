@@ -33,7 +33,8 @@
 #define CALLED_LONG_NS   (10 * WEFT__MS) /* callbacks that took longer are worth a record */
 #define LEFT_US          20000           /* between looks at what was given up and modules still have, */
 #define LEFT_CLOSING_US  1000            /* and while who leaves waits for that */
-#define BASE_DESCRIPTORS 6               /* of an event base; without a pipe libevent ends the process */
+#define HELD_US          1000 /* between looks at what streams have reached, while some are held (behind.h) */
+#define BASE_DESCRIPTORS 6    /* of an event base; without a pipe libevent ends the process */
 
 typedef struct weft__sleeper {
     weft_context *ctx;
@@ -145,6 +146,7 @@ static void nap(sleeper *s, int64_t us, int64_t now_ns)
 static int64_t longest_sleep_us(weft_context *ctx)
 {
     int64_t us = weft__linger_us(ctx);
+    if (atomic_load(&ctx->streams_held) && (!us || us > HELD_US)) us = HELD_US;
     if (!atomic_load(&ctx->device_left)) return us;
     if (atomic_load(&ctx->closing)) return LEFT_CLOSING_US;
     return us && us < LEFT_US ? us : LEFT_US;
@@ -256,7 +258,8 @@ static void progress_rest(sleeper *s, weft__resting *resting)
     weft__resting_sight sight = {.others_worked = take_change(&s->active, &ctx->active),
                                  .callers_drive = take_change(&s->driven, &ctx->driven),
                                  .device_pending = has_works(ctx),
-                                 .callers_sleep = atomic_load(&ctx->settling_sleepers) != 0,
+                                 .callers_sleep = atomic_load(&ctx->settling_sleepers) != 0 ||
+                                                  atomic_load(&ctx->streams_held) != 0,
                                  .sockets_wake = sockets_will_wake(ctx)};
     int64_t now = weft__now_ns();
     weft__rest_next next = weft__resting_next(resting, &ctx->pacing, &sight, now);

@@ -5,6 +5,7 @@
 #include "submit.h"
 #include "alarm.h"
 #include "batch.h"
+#include "behind.h"
 #include "engine.h"
 #include "executor.h"
 #include "group.h"
@@ -488,7 +489,7 @@ bool weft__submit_inline(weft_group *group, weft__op *op, const weft_call *call,
     /* send_recv in place copies its input first, which is not done while holding the engine. */
     bool copies = weft__kind_way(op->kind) == WEFT__EXCHANGES && op->in == op->out;
     if (op->memory != WEFT_MEMORY_HOST || copies || !begins_itself(op, call && call->done) ||
-        !weft__engine_try(group->ctx))
+        weft__streams_are_held(group->ctx) || !weft__engine_try(group->ctx))
         return false;
     *status = weft__submit_inside(group, op, call, out != NULL, &req);
     if (*status != WEFT_OK) return true;
@@ -513,7 +514,7 @@ weft_status weft__submit(weft_request *req, const weft_call *call, weft_request 
     req->timed = out || req->done;
     if (status == WEFT_OK && !out) status = may_wait_for_capture(req);
     if (status == WEFT_OK && !is_for_device(req, traits) && begins_itself(&req->op, req->done) &&
-        weft__engine_try(ctx)) {
+        !weft__streams_are_held(ctx) && weft__engine_try(ctx)) {
         status = may_begin(req->group, traits);
         if (status == WEFT_OK) {
             set_first_step(req);

@@ -483,6 +483,7 @@ void weft_cancel(weft_request *req)
     ctx = req->ctx;
     entered = weft__engine_enter(ctx);
     weft__engine_progress(ctx); /* it may still be in the queue, or have earned its result */
+    weft__engine_begin_all(ctx);
     if (weft__kind_traits(req->op.kind) & WEFT__BATCHES)
         weft__batch_cancel(req, cancel);
     else

@@ -1,10 +1,12 @@
 /* cuda.c - what weft/cuda.h adds: work on a stream after a request, communicators that are lent, and what they hold.
  *
- * A request is issued by the progress thread, so the caller may have to wait for that; it drives the host
- * plane meanwhile, on which the other ranks are found. */
+ * A request is issued by the progress thread.  A stream that is to wait for one that is not issued yet is held
+ * (device_hold.h); where it cannot be the caller waits until it is, and drives the host plane meanwhile, on which the
+ * other ranks are found. */
 #include "batch.h"
 #include "clock.h"
 #include "device.h"
+#include "device_hold.h"
 #include "device_replays.h"
 #include "engine.h"
 #include "group.h"
@@ -62,6 +64,12 @@ static weft_status order_in_graph(weft_request *req, weft_cuda_stream stream)
 static weft_status order_after(weft_request *req, weft_cuda_stream stream)
 {
     if (req->capture) return order_in_graph(req, stream);
+    if (!is_issued(req)) {
+        weft_status status = weft__hold_stream(req, stream);
+        if (status == WEFT_OK && weft__request_settled(req) && req->status != WEFT_OK)
+            return weft__fail(req->status, "%s", weft_request_message(req));
+        if (status != WEFT_ERR_UNSUPPORTED) return status;
+    }
     if (!is_issued(req)) {
         if (weft__in_callback())
             return weft__fail(WEFT_ERR_STATE,

@@ -7,6 +7,7 @@
 #include "alarm.h"
 #include "device_bundle.h"
 #include "device_captured.h"
+#include "device_hold.h"
 #include "device_lengths.h"
 #include "device_replays.h"
 #include "engine.h"
@@ -62,14 +63,9 @@ void weft__device_told(weft__device *d, weft__phase phase)
 
 void weft__device_settles(weft__device *d)
 {
+    if (WEFT__UNLIKELY(d->holds)) weft__hold_let_go(d);
     if (WEFT__UNLIKELY(d->range)) weft__range_end(d->range);
     d->range = 0;
-}
-
-/* A module whose works callers do not begin relies on what all ranks have agreed on before, also in such a group. */
-bool weft__device_in_program(const weft_group *group, const weft__module *module)
-{
-    return group->params.program && module->backend->by_callers;
 }
 
 /* Messages go when they have met, but for those that graphs record. */
@@ -212,7 +208,8 @@ static weft_status device_may_record(const weft_request *req)
                           "receive_probed: its stream is being captured into a graph: what a probe has "
                           "found is received at once");
     ready = weft__device_comm_is_ready(req->group, weft__module_for(ctx, req->op.memory));
-    if (ready && !atomic_load(&ctx->program_ahead) && weft__list_empty(&ctx->program_line))
+    if (ready && !atomic_load(&ctx->program_ahead) && weft__list_empty(&ctx->program_line) &&
+        weft__list_empty(&ctx->behind))
         return pair ? weft__captured_prepare(req) : WEFT_OK;
     return weft__fail(
         WEFT_ERR_STATE,
@@ -317,7 +314,9 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->next = NULL;
     atomic_store_explicit(&d->watchers, 0, memory_order_relaxed);
     d->closed = 1;
-    d->handed = d->shut = d->done = d->placed = d->entered = false;
+    d->handed = d->shut = d->done = d->placed = d->entered = d->holds = false;
+    d->hold = 0;
+    weft__list_init(&d->holding);
     atomic_store_explicit(&d->ahead, false, memory_order_relaxed);
     weft__list_init(&d->ticket.link);
     memset(&d->match, 0, sizeof d->match);
@@ -333,7 +332,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->work.comm = NULL;
     d->work.marker = marker;
     d->work.next = NULL;
-    d->work.state = NULL;
+    d->work.state = d->work.hold = NULL;
     weft__device_reach(d, WEFT__PHASE_AGREEING);
     status = weft__device_lengths_make(d);
     if (status != WEFT_OK) {
@@ -342,6 +341,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
         return status;
     }
     req->device = d;
+    d->behind = weft__hold_before(req);
     req->continuation = &d->continuation;
     if (!(weft__kind_traits(req->op.kind) & WEFT__PAIR)) req->host_op = &d->agree;
     return WEFT_OK;
@@ -449,6 +449,7 @@ void weft__device_hand(weft__device *first)
         if (at) *at = w;
         at = &w->next;
         d->handed = true;
+        weft__hold_on_its_way(d);
         weft__device_reach(d, WEFT__PHASE_ISSUING);
         atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* the module's */
         atomic_fetch_add(&module->pending, 1);
@@ -585,6 +586,7 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .follow = device_follow,
                                               .goes_on = device_goes_on,
                                               .may_record = device_may_record,
+                                              .is_held = weft__hold_holds,
                                               .start = device_start,
                                               .fail = device_fail,
                                               .abandon = device_abandon,

@@ -18,6 +18,7 @@
 #define WEFT_RUNTIME_DEVICE_H
 #include "device_comm.h"
 #include "executor.h"
+#include "group.h"
 #include "request.h"
 
 /* What a split of a communicator gives this rank. */
@@ -89,7 +90,11 @@ typedef struct weft__device {
     bool placed;                       /* behind others of this rank, which are told of it */
     bool entered;                      /* in program order: it has gone on beside its agreement */
     bool done;                         /* the device has done it before its members agreed */
-    bool handed;                       /* the module has it, or will be given it by the progress thread */
+    bool holds;                        /* streams wait for it, which it has to let go: device_hold.h */
+    uint64_t hold;      /* its number among those that do and are not on their way; 0: it is none */
+    weft__list holding; /* hold: in ctx->holding */
+    uint64_t behind;    /* what its stream waits for are holds up to that number; 0: none */
+    bool handed;        /* the module has it, or will be given it by the progress thread */
     weft__module *module;
     weft__match match; /* messages */
     weft__bundle bundle;
@@ -103,8 +108,12 @@ typedef struct weft__device {
  * does it begin? */
 weft_status weft__device_prepare(weft_request *req, void *stream);
 
-/* Are its collectives on that module's memory in program order? */
-bool weft__device_in_program(const weft_group *group, const weft__module *module);
+/* Are its collectives on that module's memory in program order?  A module whose works callers do not begin relies on what all
+ * ranks have agreed on before, also in such a group. */
+static inline bool weft__device_in_program(const weft_group *group, const weft__module *module)
+{
+    return group->params.program && module->backend->by_callers;
+}
 
 /* All under the engine. */
 /* Is an operation by that module not over yet, also one that it has not got? */

@@ -168,6 +168,13 @@ static void tell_exposure(const weft__device_comm *dev_comm)
         weft__log((enum weft__log_level)level, "%s", said);
 }
 
+/* From now on callers begin operations here. */
+static void begin_by_callers(weft__device_comm *dev_comm)
+{
+    dev_comm->ctx->by_callers = true;
+    dev_comm->module->backend->by_callers(dev_comm->comm);
+}
+
 /* Its world, rank and size are set.  named: its members meet by an id. */
 static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bool named)
 {
@@ -188,7 +195,7 @@ static void device_comm_begin(weft__device_comm *dev_comm, const char *label, bo
     if (dev_comm->comm && !tell_members(dev_comm))
         weft__device_comm_doom(dev_comm, WEFT_ERR_MEMORY, "no memory for the addresses of its ranks");
     if (dev_comm->comm && !dev_comm->is_pair && weft__device_in_program(dev_comm->group, dev_comm->module))
-        backend->by_callers(dev_comm->comm);
+        begin_by_callers(dev_comm);
     if (dev_comm->comm && dev_comm->group->options && backend->configure)
         backend->configure(dev_comm->comm, dev_comm->group->options);
     if (dev_comm->state < WEFT__DEVICE_COMM_READY && named)

@@ -2,6 +2,7 @@
  * has passed its own ends. */
 #include "deadlines.h"
 #include "accused.h"
+#include "behind.h"
 #include "dumping.h"
 #include "engine.h"
 #include "executor.h"
@@ -90,6 +91,8 @@ void weft__deadlines_check(weft_context *ctx)
     if (agreed < next) next = agreed;
     int64_t told = weft__telling_check(ctx, now);
     if (told < next) next = told;
+    int64_t begins = weft__behind_due(ctx);
+    if (begins < next) next = begins > now ? begins : now + RETRY_NS;
     WEFT__EACH_PROTOCOL(ctx, p)
     {
         int64_t then = p->due ? p->due(ctx, now) : WEFT__NEVER;

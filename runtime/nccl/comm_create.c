@@ -81,6 +81,8 @@ weft__comm *weft__comm_open(weft_backend *backend, void *owner, int rank, int si
 {
     weft__nccl *nccl = weft__nccl_of(backend);
     weft__comm *comm = weft__comm_make(nccl, owner, rank, size, label);
+    /* Without memory nothing is known, no caller issues anything, and no stream is held. */
+    if (comm) comm->known = weft__known_make(size);
     if (!comm || !names) return comm;
     weft__comm_ref(comm);
     if (weft__thread_start(nccl, name, comm)) return comm;
@@ -113,6 +115,7 @@ static weft_status equip(weft__comm *comm, char *text, size_t bytes)
     error = cudaMemsetAsync(comm->scratch, 0, WEFT__COMM_SCRATCH, comm->stream);
     if (error != cudaSuccess) return cuda_failed(error, "cudaMemsetAsync", text, bytes);
     if (comm->by_callers) weft__replays_equip();
+    weft__stream_words_equip(comm->nccl);
     error = weft__event_pool_grow(comm->nccl, comm->by_callers ? EVENTS_CALLED : EVENTS_SPARE);
     if (error != cudaSuccess) return cuda_failed(error, "cudaEventCreateWithFlags", text, bytes);
     return WEFT_OK;
@@ -148,8 +151,6 @@ static void comm_create_publish(weft__comm *comm)
 void weft__comm_by_callers(weft__comm *comm)
 {
     comm->by_callers = true;
-    comm->known =
-        weft__known_make(comm->size); /* without memory nothing is known, and callers issue nothing */
 }
 
 /* From now on works are issued on it, and an abort reaches it. */

@@ -119,7 +119,8 @@ struct weft_backend_comm {
         pieces; /* in the stream's queue, of what is issued and of what callers are about to issue */
 
     /* By callers: */
-    bool by_callers;    /* from before JOINING on */
+    bool by_callers; /* from before JOINING on */
+
     weft__known *known; /* what has been issued */
 
     /* Progress thread: */

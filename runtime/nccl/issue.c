@@ -107,6 +107,7 @@ static bool issue(weft__comm *comm, weft__event *end)
     const char *call = "";
     ncclResult_t result;
     cudaError_t error;
+    unsigned words;
     weft_status status = WEFT_ERR_SYSTEM;
     /* The runtime's word of why comes soon; or it has come since this thread got the turn. */
     if (weft__comm_suspects(comm) || weft__comm_doomed(comm)) return false;
@@ -121,6 +122,9 @@ static bool issue(weft__comm *comm, weft__event *end)
         return false;
     }
     weft__comm_inside(comm, "cudaEventRecord");
+    words = weft__stream_words_write(comm->nccl, end->works, comm->stream);
+    if (words) weft__pieces_add(comm, words);
+    end->pieces += words;
     error = cudaEventRecord(end->cuda, comm->stream);
     if (error == cudaSuccess) return true;
     cudaGetLastError();
@@ -133,10 +137,11 @@ static bool issue(weft__comm *comm, weft__event *end)
 static void started(weft__comm *comm, weft__event *end)
 {
     const weft_backend_runtime *table = comm->nccl->table;
-    for (weft_backend_work *work = end->works; work && end->recorded; work = work->next) {
-        work->state = end;
-        table->issued(work);
-    }
+    /* From here on streams are ordered by the event. */
+    pthread_mutex_lock(&comm->nccl->order);
+    for (weft_backend_work *work = end->works; work && end->recorded; work = work->next) work->state = end;
+    pthread_mutex_unlock(&comm->nccl->order);
+    for (weft_backend_work *work = end->works; work && end->recorded; work = work->next) table->issued(work);
     if (end->recorded) weft__known_note(comm->known, end->works);
     weft__turn_give_issued(comm, end);
 }

@@ -103,6 +103,7 @@ static void use_environment(weft__nccl *nccl)
     nccl->share = is_on("WEFT_NCCL_SHARE");
     nccl->watches = !is_off("WEFT_NCCL_WATCH_GRAPHS");
     if (!nccl->watches) nccl->seam.replays = NULL;
+    if (is_off("WEFT_NCCL_HOLD_STREAMS")) nccl->seam.hold = NULL;
     nccl->close_ns = milliseconds("WEFT_NCCL_CLOSE_MS", CLOSE_MS);
     order_launches(nccl);
     pthread_mutex_unlock(&environment);
@@ -161,6 +162,9 @@ static const weft_backend slots = {
     .captures = weft__device_captures,
     .unmark = weft__device_unmark,
     .order = weft__running_order,
+    .hold = weft__stream_words_hold,
+    .let_go = weft__stream_words_let_go,
+    .reached = weft__stream_words_reached,
     .open = weft__comm_open,
     .by_callers = weft__comm_by_callers,
     .all_by_callers = connect_when_made,
@@ -205,6 +209,7 @@ static void module_init(weft__nccl *nccl, const weft_backend_runtime *table, con
     weft__list_init(&nccl->comms);
     weft__list_init(&nccl->memory);
     nccl->waiting_end = &nccl->waiting;
+    nccl->words.passing_end = &nccl->words.passing;
     weft__list_init(&nccl->running);
 }
 
@@ -245,6 +250,7 @@ weft_backend *weft_backend_open(const weft_backend_runtime *table, const weft_ba
     weft__device_describe(nccl);
     if (place) {
         weft__symbols_find(&nccl->newer);
+        weft__stream_words_find(nccl);
         use_environment(nccl);
         weft__at_exit_add(nccl);
     }
@@ -329,6 +335,7 @@ static void close_backend(weft_backend *backend)
         return;
     }
     weft__at_exit_remove(nccl);
+    weft__stream_words_close(nccl);
     weft__memory_close(nccl);
     discard(nccl);
 }

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "event.h"
 #include "list.h"
+#include "stream_words.h"
 #include "symbols.h"
 
 #include <cuda.h>
@@ -44,14 +45,15 @@ typedef struct weft__nccl {
 
     pthread_mutex_t lock; /* short; order: a communicator's lock, then this one */
     pthread_cond_t changed;
-    unsigned threads;      /* of the module, at work */
-    unsigned await_graphs; /* of these, aborts of what graphs hold: graph.c */
-    atomic_uint unwatched; /* what the log has said of replays that are not counted or watched: graph.c */
-    bool hurry;            /* closing: whoever takes leave of a communicator stops being polite */
-    uint64_t families;     /* numbers given to communicators that share resources */
-    weft__list comms;      /* all of them */
-    weft__list memory;     /* what mem_alloc gave */
-    pthread_mutex_t order; /* between `order` and the end of a work */
+    unsigned threads;         /* of the module, at work */
+    unsigned await_graphs;    /* of these, aborts of what graphs hold: graph.c */
+    atomic_uint unwatched;    /* what the log has said of replays that are not counted or watched: graph.c */
+    bool hurry;               /* closing: whoever takes leave of a communicator stops being polite */
+    uint64_t families;        /* numbers given to communicators that share resources */
+    weft__list comms;         /* all of them */
+    weft__list memory;        /* what mem_alloc gave */
+    pthread_mutex_t order;    /* between `order`, `hold` and the end of a work */
+    weft__stream_words words; /* for which streams wait: under it */
 
     weft__list open; /* at_exit.c */
 

@@ -58,7 +58,10 @@ static void finish_all(weft__comm *comm, weft_status status, const char *sentenc
     comm->first = end->next;
     weft__pieces_taken(comm, end->pieces);
     pthread_mutex_lock(&nccl->order);
-    for (next = work; next; next = next->next) next->state = NULL;
+    for (next = work; next; next = next->next) {
+        next->state = NULL;
+        if (status == WEFT_OK) weft__stream_words_written(next);
+    }
     pthread_mutex_unlock(&nccl->order);
     weft__event_give(nccl, end);
     for (; work; work = next) {

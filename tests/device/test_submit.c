@@ -97,7 +97,7 @@ static void two_at_a_time(job_rank *me, int32_t *in, int32_t *out)
     device_gate *gate = device_shut(held.stream);
     CHECK_OK(weft_all_reduce(me->world, in, out, 1, WEFT_INT32, WEFT_SUM, &held, &first));
     CHECK_OK(weft_all_reduce(me->world, in, out + 1, 1, WEFT_INT32, WEFT_SUM, &free_call, &second));
-    CHECK_OK(weft_stream_wait(second, device_stream(0))); /* it is issued */
+    CHECK_OK(weft_stream_wait(second, device_stream(0)));
     CHECK_INT(weft_test(first), WEFT_PENDING);
     device_open(gate);
     WAIT_OK(first);
