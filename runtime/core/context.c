@@ -5,6 +5,7 @@
 #include "protocol.h"
 #include "settings.h"
 #include "status.h"
+#include "terms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,7 @@ void weft__context_close_protocols(weft_context *ctx)
         if (p->close) p->close(ctx);
     }
     weft__early_close(ctx);
+    weft__terms_close(ctx);
 }
 
 /* ---- what a context tells ---- */

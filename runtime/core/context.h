@@ -187,6 +187,12 @@ typedef struct weft__selected {
     weft__selection selection;
 } weft__selected;
 
+/* What ranks bring to groups, each kind of it once (terms.h). */
+typedef struct weft__terms {
+    weft__group_params *distinct;
+    int count, *of; /* by rank of the world: which one; NULL before the ranks have joined */
+} weft__terms;
+
 struct weft_context {
     int rank, world_size, device;
     weft__peer *peers;
@@ -209,6 +215,7 @@ struct weft_context {
     weft__slab requests;
     weft_group *world, *host_group;
     weft__choices choices;              /* what this rank brings to those of a group */
+    weft__terms terms;                  /* what all do; no thread changes it once they have joined */
     bool told_of_names, told_of_limits; /* engine: the log has it that a group's are others */
     char backend_names[128];
     weft_context *next;                /* the process's contexts, under init.c's lock */

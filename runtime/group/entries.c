@@ -19,15 +19,10 @@ static bool entries_refuse(weft_request *req, int member)
     return false;
 }
 
-static weft_status check_table(const weft__group_params *t, int rank)
+static weft_status check_program(uint64_t program)
 {
-    if (t->lowest != (uint32_t)rank)
-        return weft__fail(WEFT_ERR_PEER, "choices of rank %u: expected its own, %d", t->lowest, rank);
-    if (t->rounds || t->rank_order > 1 || t->plain > 1 || t->program > 1)
-        return weft__fail(WEFT_ERR_PEER,
-                          "rounds %u, rank order %u, program order %llu: expected 0, and 0 or 1", t->rounds,
-                          t->rank_order, (unsigned long long)t->program);
-    return WEFT_OK;
+    if (program <= 1) return WEFT_OK;
+    return weft__fail(WEFT_ERR_PEER, "program order %llu: expected 0 or 1", (unsigned long long)program);
 }
 
 /* count numbers from there on, all made by that rank. */
@@ -47,7 +42,7 @@ static weft_status check_split(const weft__split_entry *e, int rank)
         return weft__fail(WEFT_ERR_PEER, "on_device %u: expected a bit for each kind of memory, %u at most",
                           e->on_device, (1U << WEFT__MEMORIES) - 1);
     if (e->color >= 0 && (status = check_numbers(e->id, 1, rank)) != WEFT_OK) return status;
-    return check_table(&e->params, rank);
+    return check_program(e->program);
 }
 
 bool weft__split_entry_holds(weft_request *req, int member, const weft__split_entry *told)
@@ -59,7 +54,7 @@ bool weft__mesh_entry_holds(weft_request *req, int member, const weft__mesh_entr
 {
     int rank = req->group->world[member];
     return (check_numbers(told->first_group, groups, rank) == WEFT_OK &&
-            check_table(&told->params, rank) == WEFT_OK) ||
+            check_program(told->program) == WEFT_OK) ||
            entries_refuse(req, member);
 }
 

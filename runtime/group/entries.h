@@ -1,6 +1,6 @@
 /* entries.h - what each rank tells all others in a collective that makes something: a split, a mesh, memory.
  *
- * Entries travel as they are.  They are checked before anything of them is used: a rank that told what no
+ * What else a rank brings to a group is known since joining (terms.h).  Entries travel as they are.  They are checked before anything of them is used: a rank that told what no
  * correct rank tells breaks the parent with ERR_PEER on all ranks, and the sentence has the value and what
  * was expected. */
 #ifndef WEFT_RUNTIME_ENTRIES_H
@@ -8,19 +8,19 @@
 #include "grid.h"
 #include "region.h"
 #include "request.h"
-#include "select.h"
 
 typedef struct weft__split_entry {
     int32_t color, key; /* color -1: in no group */
     uint32_t on_device; /* a bit for each kind of memory: the parent has a communicator that can be split */
+    uint32_t program;   /* 1: its call asks for program order */
     uint64_t id;        /* a fresh number, in case this rank is the lowest of its group; 0: in none */
-    weft__group_params params;
 } weft__split_entry;
+_Static_assert(sizeof(weft__split_entry) == 24, "a split gathers so much of each rank on all of them");
 
 typedef struct weft__mesh_entry {
     char grid[WEFT__GRID_TEXT];
     uint64_t first_group; /* of a range of numbers, one for each set of axes */
-    weft__group_params params;
+    uint64_t program;     /* as in a split's */
 } weft__mesh_entry;
 
 typedef struct weft__memory_entry {

@@ -1,6 +1,6 @@
 /* mesh.c - a mesh: an all_gather of what each rank was asked for, and the groups that follow from it.
  *
- * Each rank gives a range of group numbers, one for each set of axes, and what it brings to an agreement.  So
+ * Each rank gives a range of group numbers, one for each set of axes; what it brings to an agreement is known (terms.h).  So
  * number and table of every group of the mesh are known to all its members, and weft_mesh_group makes the
  * record of one without a word to anybody; slots in shared memory are told when the group is used
  * (slot_exchange.c).
@@ -14,6 +14,7 @@
 #include "group_break.h"
 #include "slot_exchange.h"
 #include "submit.h"
+#include "terms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,8 +60,7 @@ static weft_mesh *mesh_new(weft_group *parent, const weft__grid *grid, const wef
     mesh->timeout_ms = call && call->timeout_ms ? call->timeout_ms : atomic_load(&parent->timeout_ms);
     atomic_store(&mesh->refs, 1);
     weft__grid_text(grid, mesh->mine.grid, sizeof mesh->mine.grid);
-    mesh->mine.params = weft__own_params(ctx);
-    mesh->mine.params.program = weft__asks_for_program(call);
+    mesh->mine.program = weft__asks_for_program(call);
     mesh->mine.first_group = weft__group_ids(ctx, 1u << grid->axes);
     weft__lock_take(&ctx->groups_lock);
     weft__list_append(&ctx->meshes, &mesh->link);
@@ -213,14 +213,22 @@ static void label_of(const weft_mesh *mesh, unsigned mask, char label[WEFT__LABE
     snprintf(label, WEFT__LABEL_BYTES, "%.*s", WEFT__LABEL_BYTES - 1, whole);
 }
 
+static weft__group_params terms_of(const weft_context *ctx, int rank, const weft__mesh_entry *told)
+{
+    weft__group_params terms = weft__terms_of(ctx, rank);
+    terms.program = told->program;
+    return terms;
+}
+
 /* Number, table and members of a set of axes, from what all ranks told.  Engine held. */
 static weft_status group_ready(weft_mesh *mesh, unsigned mask, weft_group *group, const int *ranks)
 {
     const weft__mesh_entry *low = &mesh->mine;
-    weft__group_params params = mesh->mine.params;
+    weft__group_params params = terms_of(mesh->ctx, mesh->ctx->rank, &mesh->mine);
     for (int i = 0, lowest = mesh->ctx->rank; i < group->size; i++) {
         const weft__mesh_entry *e = &mesh->all[ranks[i]];
-        weft__group_params_merge(&params, &e->params);
+        const weft__group_params theirs = terms_of(mesh->ctx, group->world[i], e);
+        weft__group_params_merge(&params, &theirs);
         if (group->world[i] >= lowest) continue;
         lowest = group->world[i];
         low = e;

@@ -7,6 +7,7 @@
 #include "group_create_common.h"
 #include "reserve.h"
 #include "submit.h"
+#include "terms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,11 +32,18 @@ static int by_key(const void *a, const void *b)
     return x->rank - y->rank;
 }
 
+static weft__group_params terms_of(const weft_context *ctx, int rank, const weft__split_entry *told)
+{
+    weft__group_params terms = weft__terms_of(ctx, rank);
+    terms.program = told->program;
+    return terms;
+}
+
 static weft_status split_make(weft_request *req, split *s)
 {
     weft_group *parent = req->group, *group = s->group;
     const weft__split_entry *low = &s->mine;
-    weft__group_params params = s->mine.params;
+    weft__group_params params = terms_of(req->ctx, req->ctx->rank, &s->mine);
     place *places = weft__reserve_get((size_t)parent->size * sizeof *places);
     int n = 0;
     if (!places) return weft__fail_memory((size_t)parent->size * sizeof *places, "a split");
@@ -45,7 +53,8 @@ static weft_status split_make(weft_request *req, split *s)
     for (int i = 0, lowest = req->ctx->rank; i < n; i++) {
         const weft__split_entry *e = &s->all[places[i].rank];
         group->world[i] = parent->world[places[i].rank];
-        weft__group_params_merge(&params, &e->params);
+        const weft__group_params theirs = terms_of(req->ctx, group->world[i], e);
+        weft__group_params_merge(&params, &theirs);
         if (group->world[i] >= lowest) continue;
         lowest = group->world[i];
         low = e;
@@ -162,8 +171,7 @@ weft_status weft_split_group(weft_group *parent, int color, int key, const weft_
         (weft__split_entry){.color = color < 0 ? -1 : color,
                             .key = key,
                             .on_device = splits_in_line(parent, req) ? weft__device_split_can(parent) : 0,
-                            .params = weft__own_params(ctx)};
-    s->mine.params.program = weft__asks_for_program(call);
+                            .program = weft__asks_for_program(call)};
     r->op.in = &s->mine;
     r->op.out = s->all;
     if (color >= 0) {

@@ -10,6 +10,7 @@
  * Failing: what one rank cannot do it tells the others through the rendezvous, so all get that sentence. */
 #include "address.h"
 #include "affinity.h"
+#include "config.h"
 #include "descriptor.h"
 #include "dumping.h"
 #include "engine.h"
@@ -34,6 +35,7 @@
 #include "slot_exchange.h"
 #include "slots.h"
 #include "store.h"
+#include "terms.h"
 #include "transports.h"
 #include "tuning.h"
 #include "watchdog.h"
@@ -60,7 +62,7 @@ typedef struct card {
     /* Alike on all ranks of a host, mostly: told once. */
     char host_id[WEFT__HOST_ID_BYTES]; /* ranks with the same one can reach each other's abstract sockets */
     char host[WEFT__HOST_BYTES];
-    weft__group_params params; /* but for its rank and its slots, which it cannot know yet */
+    weft__group_params params; /* but for its slots, which it cannot know yet */
     /* Its own. */
     char endpoint[WEFT__ENDPOINT_BYTES];
     weft__process_id process;
@@ -106,7 +108,7 @@ static weft_status fill_card(joining *j, card *c)
     gethostname(c->host, sizeof c->host - 1);
     c->process = weft__process_own();
     c->params = weft__own_params(ctx);
-    c->params.lowest = 0;
+    c->params.lowest = 0; /* alike on all ranks of a host */
     c->quorum = ctx->quorum;
     c->key = ctx->keys->own_public;
     sched_getaffinity(0, sizeof c->processors, &c->processors);
@@ -351,9 +353,7 @@ static weft_status make_group(joining *j, const int *world, int size, const char
     group->owner = WEFT__OF_CONTEXT;
     if (!rows) return weft__fail_memory((size_t)size * sizeof *rows, "the first groups");
     for (int i = 0; i < size; i++) {
-        weft__group_params theirs = j->cards[world[i]].params;
-        theirs.lowest = (uint32_t)world[i];
-        theirs.slot_bytes = (uint32_t)j->sharings[world[i]].slot_bytes;
+        const weft__group_params theirs = weft__terms_of(ctx, world[i]);
         weft__group_params_merge(&params, &theirs);
         rows[i] = j->sharings[world[i]].rows[which];
     }
@@ -370,7 +370,7 @@ static void make_choices(joining *j)
 {
     weft_context *ctx = j->ctx;
     char path[WEFT__TUNING_PATH_BYTES];
-    /* Not refused: check_config has seen it. */
+    /* Not refused: weft__config_check has seen it. */
     (void)weft__choices_force(&ctx->choices, "WEFT_ALGORITHM", weft__setting_text(WEFT__SET_ALGORITHM));
     weft__tuning_path(path);
     if (*path && weft__tuning_read(path, &ctx->choices) != WEFT_OK)
@@ -383,13 +383,25 @@ static void tell_of_tuning(const joining *j)
     if (*j->tuning) weft__log(j->local_rank == 0 ? WEFT__WARN : WEFT__DEBUG, "%s", j->tuning);
 }
 
+static weft_status keep_terms(joining *j)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < j->ctx->world_size; i++) {
+        weft__group_params terms = j->cards[i].params;
+        terms.slot_bytes = (uint32_t)j->sharings[i].slot_bytes;
+        status = weft__terms_told(j->ctx, i, &terms);
+    }
+    return status;
+}
+
 static weft_status make_groups(joining *j)
 {
     int n = j->ctx->world_size, *world = malloc((size_t)n * sizeof *world);
     weft_status status;
     if (!world) return weft__fail_memory((size_t)n * sizeof *world, "the world");
     for (int i = 0; i < n; i++) world[i] = i;
-    status = make_group(j, world, n, "world", 1, 0);
+    status = keep_terms(j);
+    if (status == WEFT_OK) status = make_group(j, world, n, "world", 1, 0);
     /* Without shared memory between them, ranks of one host still are the host group. */
     if (status == WEFT_OK)
         status = make_group(j, j->locals, j->local_size, "host", 2 + (uint64_t)j->locals[0], 1);
@@ -496,42 +508,6 @@ static void tell_overview(const joining *j, const weft__join *asked, bool secret
     free(first_of);
 }
 
-static weft_status check_config(const weft_config *c)
-{
-    const char *order = weft__setting_text(WEFT__SET_DEVICE_ORDER);
-    if ((c->bootstrap != NULL) + (c->init_method != NULL) + (c->store != NULL) > 1)
-        return weft__fail(WEFT_ERR_ARGUMENT, "config->%s and config->%s are both given: expected one of them",
-                          c->bootstrap ? "bootstrap" : "store", c->init_method ? "init_method" : "store");
-    if (c->timeout_ms < 0 && c->timeout_ms != WEFT_FOREVER)
-        return weft__fail(
-            WEFT_ERR_ARGUMENT,
-            "config->timeout_ms is %lld: expected more than 0, 0 for the default, or WEFT_FOREVER",
-            (long long)c->timeout_ms);
-    if (strcmp(order, "agreed") != 0 && strcmp(order, "program") != 0 && strcmp(order, "submission") != 0)
-        return weft__fail(
-            WEFT_ERR_ARGUMENT,
-            "WEFT_DEVICE_ORDER is \"%s\": expected agreed, program, or submission, its other name", order);
-    weft__quorum quorum;
-    weft_status status = weft__quorum_read(weft__setting_text(WEFT__SET_QUORUM), &quorum);
-    if (status != WEFT_OK) return status;
-    if (*weft__setting_text(WEFT__SET_REDUCE) &&
-        strcmp(weft__setting_text(WEFT__SET_REDUCE), "rank_order") != 0)
-        return weft__fail(WEFT_ERR_ARGUMENT, "WEFT_REDUCE is \"%s\": expected rank_order, or nothing",
-                          weft__setting_text(WEFT__SET_REDUCE));
-    weft__choices choices = {{0}, {{{0}}}};
-    status = weft__choices_force(&choices, "WEFT_ALGORITHM", weft__setting_text(WEFT__SET_ALGORITHM));
-    if (status != WEFT_OK) return status;
-    if (c->device < -1)
-        return weft__fail(WEFT_ERR_ARGUMENT, "config->device is %d: expected -1, or a device", c->device);
-    if (c->rank < -1 || c->world_size < -1 || c->world_size == 0)
-        return weft__fail(WEFT_ERR_ARGUMENT,
-                          "config->rank is %d and world_size %d: expected -1, or a rank and a size", c->rank,
-                          c->world_size);
-    for (size_t i = 0; i < WEFT__LENGTH(c->reserved); i++)
-        if (c->reserved[i]) return weft__fail(WEFT_ERR_ARGUMENT, "config->reserved[%zu] is not 0", i);
-    return WEFT_OK;
-}
-
 static weft_status join_job(const weft_config *config, weft_context **out)
 {
     static const weft_config standard = WEFT_CONFIG_INIT;
@@ -545,7 +521,7 @@ static weft_status join_job(const weft_config *config, weft_context **out)
     if (!out) return weft__fail(WEFT_ERR_ARGUMENT, "init: ctx is NULL");
     if (weft__forked()) return weft__fail(WEFT_ERR_STATE, "a child of fork cannot join a job: exec first");
     if (weft__in_callback()) return weft__fail(WEFT_ERR_STATE, "init waits: not in a callback");
-    if ((status = check_config(c)) != WEFT_OK) return status;
+    if ((status = weft__config_check(c)) != WEFT_OK) return status;
     weft__lifetime_begin();
     j.ctx = weft__context_new(c, weft__executors, weft__protocols);
     if (!j.ctx) return weft__fail_memory(sizeof(weft_context), "a context");

@@ -66,13 +66,6 @@ static uint64_t number_of(int member)
     return (uint64_t)(member + 1) << 40 | 64;
 }
 
-static weft__group_params table_of(int member)
-{
-    weft__group_params params = weft__own_params(rank.ctx);
-    params.lowest = (uint32_t)member;
-    return params;
-}
-
 static void tell_split(weft__split_entry *all, const weft__split_entry *own)
 {
     for (int i = 0; i < LONE_WORLD; i++) {
@@ -82,8 +75,7 @@ static void tell_split(weft__split_entry *all, const weft__split_entry *own)
         else
             all[i] = (weft__split_entry){.color = color,
                                          .key = (int32_t)take(1),
-                                         .id = color < 0 ? 0 : number_of(i),
-                                         .params = table_of(i)};
+                                         .id = color < 0 ? 0 : number_of(i)};
     }
 }
 
@@ -93,7 +85,6 @@ static void tell_mesh(weft__mesh_entry *all, const weft__mesh_entry *own)
         all[i] = *own;
         if (i == LONE_ME) continue;
         all[i].first_group = number_of(i);
-        all[i].params = table_of(i);
     }
 }
 

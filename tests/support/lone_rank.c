@@ -10,6 +10,7 @@
 #include "reserve.h"
 #include "segment_ranks.h"
 #include "slots.h"
+#include "terms.h"
 #include "watchdog_wire.h"
 
 #include <stdlib.h>
@@ -125,6 +126,10 @@ weft_context *lone_rank_open(lone_wires wires)
         weft__p2p_open(LONE_ME, LONE_WORLD, WEFT__EAGER_BY_ROUTE, &ctx->p2p_events, &ctx->p2p))
         abort();
     set_peers(ctx);
+    for (int i = 0; i < LONE_WORLD; i++) {
+        const weft__group_params terms = weft__own_params(ctx);
+        if (weft__terms_told(ctx, i, &terms) != WEFT_OK) abort();
+    }
     return ctx;
 }
 

@@ -6,6 +6,7 @@
 #include "group.h"
 #include "lone_rank.h"
 #include "mesh.h"
+#include "terms.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,10 +37,8 @@ static void correct(entry *told, weft__kind kind, int rank)
     uint64_t number = (uint64_t)(rank + 1) << 40 | 64;
     if (kind == WEFT__OP_SPLIT_GROUP) {
         told->split.id = number;
-        told->split.params.lowest = (uint32_t)rank;
     } else if (kind == WEFT__OP_MESH_CREATE) {
         told->mesh.first_group = number;
-        told->mesh.params.lowest = (uint32_t)rank;
     } else {
         told->memory.region.offset = 0;
     }
@@ -99,17 +98,9 @@ static void id_of_another(entry *e)
 {
     e->split.id = (uint64_t)2 << 40 | 9;
 }
-static void split_lowest(entry *e)
+static void split_program(entry *e)
 {
-    e->split.params.lowest = 1;
-}
-static void rounds(entry *e)
-{
-    e->split.params.rounds = 1;
-}
-static void rank_order(entry *e)
-{
-    e->split.params.rank_order = 2;
+    e->split.program = 2;
 }
 
 static void test_split(void **state)
@@ -119,9 +110,7 @@ static void test_split(void **state)
         {color, 0, "told of color -7: expected -1 or more"},
         {on_device, 0, "told of on_device 16: expected a bit for each kind of memory, 15 at most"},
         {id_of_another, 0, "told of group numbers from 0x20000000009, 1 of them: expected those of rank 4"},
-        {split_lowest, 0, "told of choices of rank 1: expected its own, 4"},
-        {rounds, 0, "told of rounds 1, rank order 0, program order 0: expected 0, and 0 or 1"},
-        {rank_order, 0, "told of rounds 0, rank order 2, program order 0: expected 0, and 0 or 1"}};
+        {split_program, 0, "told of program order 2: expected 0 or 1"}};
     (void)state;
     for (size_t i = 0; i < WEFT__LENGTH(all); i++) {
         weft_group *group = NULL;
@@ -146,9 +135,9 @@ static void first_of_another(entry *e)
 {
     e->mesh.first_group = (uint64_t)2 << 40 | 1;
 }
-static void mesh_lowest(entry *e)
+static void mesh_program(entry *e)
 {
-    e->mesh.params.lowest = UINT32_MAX;
+    e->mesh.program = UINT64_MAX;
 }
 
 static void test_mesh(void **state)
@@ -158,7 +147,7 @@ static void test_mesh(void **state)
         {first_overflows, 0, "told of group numbers from 0x5fffffffffe, 4 of them: expected those of rank 4"},
         {first_of_another, 0,
          "told of group numbers from 0x20000000001, 4 of them: expected those of rank 4"},
-        {mesh_lowest, 0, "told of choices of rank 4294967295: expected its own, 4"}};
+        {mesh_program, 0, "told of program order 18446744073709551615: expected 0 or 1"}};
     (void)state;
     for (size_t i = 0; i < WEFT__LENGTH(all); i++) {
         weft_mesh *mesh = NULL;
@@ -246,9 +235,28 @@ static void test_memory(void **state)
     }
 }
 
+/* Ranks that are set up alike have one record, whichever of them it was first told of. */
+static void test_terms(void **state)
+{
+    weft__group_params other;
+    (void)state;
+    begin(&(lie){0});
+    other = weft__terms_of(ctx, LIAR);
+    assert_int_equal(other.lowest, LIAR);
+    assert_int_equal(ctx->terms.count, 1);
+    other.slot_bytes++;
+    assert_int_equal(weft__terms_told(ctx, 1, &other), WEFT_OK);
+    assert_int_equal(weft__terms_told(ctx, 3, &other), WEFT_OK);
+    assert_int_equal(ctx->terms.count, 2);
+    assert_int_equal(weft__terms_of(ctx, 3).slot_bytes, weft__terms_of(ctx, 2).slot_bytes + 1);
+    assert_int_equal(weft__terms_of(ctx, 3).lowest, 3);
+    lone_rank_close(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_terms),
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_mesh),
         cmocka_unit_test(test_memory),
