@@ -30,21 +30,28 @@ void weft__shm_has_enough(weft__shm *s, weft__shm_peer *l)
     l->lacks = false;
 }
 
+/* While it is short one peer's try is made for all, and the log has the first. */
+static bool lacks(weft__shm *s, weft__shm_peer *l)
+{
+    const weft__segment *segment = s->segment;
+    bool is_short = s->n_lacks && weft__now_ns() < s->try_ns;
+
+    if (!is_short && weft__segment_call(segment, l->local)) return false;
+    if (!is_short) s->try_ns = weft__now_ns() + LACK_NS;
+    if (!s->n_lacks)
+        weft__log(WEFT__WARN,
+                  "rank %d has no memory for the %zu bytes through which it sends to rank %d: tries again",
+                  segment->peers[segment->rank].world_rank, segment->ring_bytes, l->peer);
+    if (!l->lacks) s->n_lacks++;
+    l->lacks = true;
+    return true;
+}
+
 bool weft__shm_call(weft__shm *s, weft__shm_peer *l)
 {
     const weft__segment *segment = s->segment;
 
-    if (l->lacks && weft__now_ns() < s->try_ns) return false;
-    if (!weft__segment_call(segment, l->local)) {
-        s->try_ns = weft__now_ns() + LACK_NS;
-        if (l->lacks) return false;
-        weft__log(WEFT__WARN,
-                  "rank %d has no memory for the %zu bytes through which it sends to rank %d: tries again",
-                  segment->peers[segment->rank].world_rank, segment->ring_bytes, l->peer);
-        l->lacks = true;
-        s->n_lacks++;
-        return false;
-    }
+    if (lacks(s, l)) return false;
     weft__shm_has_enough(s, l);
     weft__ring_init(&l->out, weft__segment_ring(segment, l->local, segment->rank), segment->ring_bytes,
                     weft__segment_taken(segment, l->local, segment->rank));

@@ -234,7 +234,6 @@ bool weft__segment_call(const weft__segment *segment, int receiver)
     uint64_t bit;
     _Atomic uint64_t *word = call_word(segment, receiver, self, &bit);
 
-    if (atomic_load_explicit(word, memory_order_relaxed) & bit) return true;
     if (!reserve_at(segment, weft__segment_taken(segment, receiver, self), sizeof(weft__taken_line)) ||
         !reserve_at(segment, weft__segment_ring(segment, receiver, self), segment->ring_bytes))
         return false;

@@ -13,13 +13,14 @@
 enum { PAGE = 4096, BLOCK = 512 };
 
 /* What reserving pages says; 0: what the kernel does. */
-static int shortage, interruptions;
+static int shortage, interruptions, refused;
 
 int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
     errno = shortage ? shortage : EINTR;
+    refused += shortage != 0;
     if (shortage || (interruptions && interruptions--)) return -1;
     return __real_fallocate(fd, mode, offset, bytes);
 }
@@ -34,7 +35,7 @@ static size_t taken_of(const weft__segment *segment)
 static int open_four(void **state)
 {
     (void)state;
-    shortage = interruptions = 0;
+    shortage = interruptions = refused = 0;
     open_ranks(4);
     return 0;
 }
@@ -111,6 +112,25 @@ static void settle_later(void)
 {
     int64_t until = weft__deadline(weft__now_ns(), 250);
     while (weft__now_ns() < until) settle();
+}
+
+/* One peer's try stands for all, as long as memory is short. */
+static void test_no_memory_for_many(void **state)
+{
+    packet p[3];
+    int tries;
+    (void)state;
+    shortage = ENOSPC;
+    for (int i = 0; i < 3; i++) give(0, i + 1, make(&p[i], i, 10, false));
+    settle();
+    assert_int_equal(refused, 1);
+    settle_later();
+    tries = refused;
+    assert_in_range(tries, 2, 4);
+    shortage = 0;
+    settle_later();
+    for (int i = 0; i < 3; i++) assert_int_equal(ranks[i + 1].seen, 1);
+    assert_int_equal(refused, tries);
 }
 
 /* Frames wait for memory, in order, and nobody is lost; with those that have a ring all goes on. */
@@ -274,6 +294,7 @@ int main(void)
                                        FOUR(test_sleepers),
                                        FOUR(test_last_words),
                                        FOUR(test_no_memory),
+                                       FOUR(test_no_memory_for_many),
                                        FOUR(test_wants_no_more),
                                        FOUR(test_marks),
                                        FOUR(test_interrupted)};
