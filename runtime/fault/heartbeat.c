@@ -46,6 +46,8 @@ typedef struct host {
     int first, subject; /* of its ranks; whose silence it is */
     int64_t since_ns;   /* that lasts */
     int64_t suspected_ns;
+    int64_t
+        unreached_ns; /* suspected first since all its ranks were reached last; of ELSEWHERE, and while any is not yet */
     int64_t window_ns;   /* for answers */
     int64_t knock_ns;    /* is knocked at once more; WEFT__NEVER: it was */
     int64_t decide_ns;   /* no answer is waited for any longer */
@@ -120,6 +122,13 @@ static void mark(const host *o, bool unheard)
         if (is_of(o->ctx, o, r)) o->ctx->peers[r].unheard = unheard;
 }
 
+static bool is_unreached(const host *o)
+{
+    for (int r = o->first; r < o->ctx->world_size; r++)
+        if (is_of(o->ctx, o, r) && o->ctx->peers[r].heard_by_another) return true;
+    return false;
+}
+
 static void mark_heard_by(const host *o, int rank)
 {
     for (int r = o->first; r < o->ctx->world_size; r++) {
@@ -146,7 +155,8 @@ static void host_heard(host *o, int by)
     for (int r = o->first; r < o->ctx->world_size; r++) {
         weft__peer *m = &o->ctx->peers[r];
         if (!is_of(o->ctx, o, r)) continue;
-        m->heard_by_another = m->heard_by_another && r != by && !silence_of(o, r).stands;
+        m->heard_by_another =
+            m->heard_by_another && r != by && weft__p2p_touched(o->ctx->p2p, r) && !silence_of(o, r).stands;
         if (m->heard_by_another && by >= 0) m->heard_by = by;
     }
 }
@@ -287,14 +297,14 @@ static void presume(host *o, int64_t now_ns)
         if (is_of(ctx, o, r) && lives(ctx, r)) weft__peer_gone(ctx, r, WEFT__PRESUMED_DEAD, false, why);
 }
 
-/* It has been made anew since its host was suspected. */
+/* It has been made anew since its host was not reached. */
 static bool is_mended(const host *o, int rank)
 {
     const weft__silence silence = silence_of(o, rank);
-    return silence.stands && silence.heard_ns > o->suspected_ns;
+    return silence.stands && silence.heard_ns > o->unreached_ns;
 }
 
-/* One of its ranks is not reached from here, so are the others: one break is enough.  Who has only been told of the one knows
+/* One of its ranks is not reached from here, so are the others, but those that are reached again: one break is enough.  Who has only been told of the one knows
  * no more of the others.  (The host is asked for again in each limit, and so may be suspected just now.) */
 static void heartbeat_peer_unreachable(weft_context *ctx, int rank, const char *why)
 {
@@ -304,7 +314,7 @@ static void heartbeat_peer_unreachable(weft_context *ctx, int rank, const char *
     (void)why;
     if (!o || !m->heard_by_another) return;
     for (int r = o->first; r < ctx->world_size; r++)
-        if (r != rank && is_of(ctx, o, r) && !is_mended(o, r))
+        if (r != rank && is_of(ctx, o, r) && ctx->peers[r].heard_by_another && !is_mended(o, r))
             weft__peer_unreachable(ctx, r, m->by_hearsay, m->why);
 }
 
@@ -383,6 +393,7 @@ static void heard_by(host *o, int rank, int64_t now_ns)
                   "heartbeat: the host of rank %d is not heard here (rank %d), and rank %d hears it",
                   o->subject, o->ctx->rank, rank);
     weft__knock_end(&o->knock);
+    if (!is_unreached(o)) o->unreached_ns = o->suspected_ns;
     host_to(o, HOST_ELSEWHERE);
     mark(o, true);
     mark_heard_by(o, rank);

@@ -78,6 +78,7 @@ static struct {
     int late; /* likewise: this rank shrinks that much later than it could; -1: none does */
     int64_t late_ns, could_ns;
     int64_t mends_ns;  /* SIBLING: the way to rank 1 is there again; 0: it is not known yet */
+    bool idles;        /* likewise: over its connection nothing comes by itself from then on */
     bool stood;        /* likewise: the connection to it has, */
     uint32_t strayed;  /* and then it had last been unreachable */
     bool apart;        /* likewise: rank 0 was unreachable from a as both vanished, and rank 1 was not */
@@ -126,6 +127,7 @@ static void lose_a_sibling(bool lost)
     game.silenced = game.silenced || lost;
     lose_both_ways(game.a, 0, lost);
     lose_both_ways(game.a, 1, lost && !mends);
+    if (mends && game.idles) wires_fall_idle(game.a, 1);
     for (int i = 2; i < world.ranks && both_go(); i++) {
         lose_both_ways(i, 0, true);
         lose_both_ways(i, 1, true);
@@ -326,6 +328,7 @@ static void draw_game(void)
     memset(game.shrunk, 0, sizeof game.shrunk);
     memset(game.made, 0, sizeof game.made);
     memset(game.reqs, 0, sizeof game.reqs);
+    game.idles = game.what == SIBLING && chance_one_in(2);
 }
 
 static void make_groups(void)

@@ -187,6 +187,11 @@ void wires_silence(int rank, int peer, int busy)
     all.of[rank][busy].busy = true;
 }
 
+void wires_fall_idle(int rank, int peer)
+{
+    all.of[rank][peer].busy = false;
+}
+
 bool wires_is_silent(int rank, int peer)
 {
     return all.of[rank][peer].silent;

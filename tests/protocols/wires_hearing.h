@@ -17,6 +17,7 @@ void wires_set_beside(int rank); /* odd: one host with the rank before it */
 void wires_slow(int64_t round_ns);
 /* From now on; until it is made anew.  Over the one to `busy` something comes all the time. */
 void wires_silence(int rank, int peer, int busy);
+void wires_fall_idle(int rank, int peer); /* nothing comes by itself over that connection any more */
 bool wires_is_silent(int rank, int peer);
 int64_t wires_broke_ns(int rank, int peer); /* it is being made anew since; 0: it is not */
 bool wires_stands(int rank, int peer);      /* there is a connection, over which something may come */
