@@ -403,7 +403,8 @@ weft_status weft__group_refuse(const weft_group *group)
 {
     const char *left_out = atomic_load(&group->ctx->left_out);
     char text[WEFT__SENTENCE_BYTES];
-    if (left_out && group->size > 1) return weft__fail(WEFT_ERR_PEER, "group %s: %.900s", group->label, left_out);
+    if (left_out && group->size > 1)
+        return weft__fail(WEFT_ERR_PEER, "group %s: %.900s", group->label, left_out);
     snprintf(text, sizeof text, "group %s is broken: %.*s", group->label, 900, group->why);
     if (group->cause != WEFT_ERR_CANCELLED) weft__recording_where(group->ctx, text, sizeof text);
     return weft__fail(WEFT_ERR_BROKEN, "%s", text);

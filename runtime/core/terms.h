@@ -4,7 +4,7 @@
 #define WEFT_RUNTIME_TERMS_H
 #include "context.h"
 
-/* Of a rank, while the ranks join.  What is its own of `terms`, its number, does not count. */
+/* While the ranks join.  In `terms` that number itself does not count. */
 weft_status weft__terms_told(weft_context *ctx, int rank, const weft__group_params *terms);
 /* As that rank would tell them itself; all have been told. */
 weft__group_params weft__terms_of(const weft_context *ctx, int rank);
