@@ -122,20 +122,17 @@ static void mark(const host *o, bool unheard)
         if (is_of(o->ctx, o, r)) o->ctx->peers[r].unheard = unheard;
 }
 
-static bool is_unreached(const host *o)
+/* -1: nobody hears it. */
+static void mark_heard_by(host *o, int rank)
 {
-    for (int r = o->first; r < o->ctx->world_size; r++)
-        if (is_of(o->ctx, o, r) && o->ctx->peers[r].heard_by_another) return true;
-    return false;
-}
-
-static void mark_heard_by(const host *o, int rank)
-{
+    bool unreached = false; /* one of its ranks at least, since before */
     for (int r = o->first; r < o->ctx->world_size; r++) {
         if (!is_of(o->ctx, o, r)) continue;
+        unreached = unreached || o->ctx->peers[r].heard_by_another;
         o->ctx->peers[r].heard_by_another = rank >= 0;
         o->ctx->peers[r].heard_by = rank;
     }
+    if (!unreached) o->unreached_ns = o->suspected_ns;
 }
 
 static weft__silence silence_of(const host *o, int rank)
@@ -393,7 +390,6 @@ static void heard_by(host *o, int rank, int64_t now_ns)
                   "heartbeat: the host of rank %d is not heard here (rank %d), and rank %d hears it",
                   o->subject, o->ctx->rank, rank);
     weft__knock_end(&o->knock);
-    if (!is_unreached(o)) o->unreached_ns = o->suspected_ns;
     host_to(o, HOST_ELSEWHERE);
     mark(o, true);
     mark_heard_by(o, rank);

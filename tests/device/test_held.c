@@ -225,6 +225,21 @@ static void leaves(job_rank *me)
 
 /* ---- the order that all ranks find ---- */
 
+/* As the ranks do of which the streams say nothing: `second` before `first`. */
+static void begin_the_second_first(weft_group *first, weft_group *second, operands a, operands b,
+                                   weft_request *reqs[2])
+{
+    const weft_call other = {.stream = WEFT_NO_STREAM};
+    reqs[1] = begin_sum(second, b, &other);
+    job_sleep_ms(20);
+    reqs[0] = begin_sum(first, a, &other);
+}
+
+static void await_all(weft_request **reqs, int n)
+{
+    for (int i = 0; i < n; i++) WAIT_OK(reqs[i]);
+}
+
 /* On the first rank `second` comes after `first` by its stream; on the others it is begun before. */
 static void cross(job_rank *me, weft_group *first, weft_group *second, operands a, operands b)
 {
@@ -238,14 +253,9 @@ static void cross(job_rank *me, weft_group *first, weft_group *second, operands 
         reqs[1] = begin_sum(second, b, &behind);
         CHECK_OK(weft_stream_wait(reqs[1], stream));
     } else {
-        reqs[1] = begin_sum(second, b, &other);
-        job_sleep_ms(20);
-        reqs[0] = begin_sum(first, a, &other);
+        begin_the_second_first(first, second, a, b, reqs);
     }
-    for (int i = 0; i < 2; i++) {
-        WAIT_OK(reqs[i]);
-        weft_release(reqs[i]);
-    }
+    await_all(reqs, 2);
     if (me->rank == 0) DEVICE_OK(device()->cudaStreamSynchronize(stream));
     check_sum(RANKS, a.out);
     check_sum(RANKS, b.out);
@@ -279,14 +289,9 @@ static void another_stream(job_rank *me)
         DEVICE_OK(device()->cudaStreamWaitEvent(behind_it, event, 0));
         reqs[1] = begin_sum(second, b, &behind);
     } else {
-        reqs[1] = begin_sum(second, b, &other);
-        job_sleep_ms(20);
-        reqs[0] = begin_sum(first, a, &other);
+        begin_the_second_first(first, second, a, b, reqs);
     }
-    for (int i = 0; i < 2; i++) {
-        WAIT_OK(reqs[i]);
-        weft_release(reqs[i]);
-    }
+    await_all(reqs, 2);
 }
 
 /* What is submitted while a stream is held, and waits for nothing, is waited for by no held one: the others begin the
@@ -334,10 +339,7 @@ static void behind_in_its_group(job_rank *me)
     CHECK_OK(weft_all_reduce(second, &one, &sum, 1, WEFT_INT32, WEFT_SUM, NULL, &reqs[2]));
     CHECK_OK(weft_irecv(second, &got, 1, WEFT_INT32, (me->rank + 1) % RANKS, 1, NULL, &reqs[3]));
     CHECK_OK(weft_isend(second, &sent, 1, WEFT_INT32, (me->rank + RANKS - 1) % RANKS, 1, NULL, NULL));
-    for (int i = 0; i < 4; i++) {
-        WAIT_OK(reqs[i]);
-        weft_release(reqs[i]);
-    }
+    await_all(reqs, 4);
     CHECK_INT(sum, RANKS);
     CHECK_INT(got, (me->rank + 1) % RANKS);
     check_sum(RANKS, b.out);
