@@ -72,7 +72,8 @@ static void turn_away(weft__tcp_guest *guest, const char *why)
 }
 
 /* Both ends come to the same choice: the lower rank's connection stays.  Where that one is making none, or has been at it for longer than a
- * connection may take, it takes the other's: who is told to wait is told so for the sake of one that may still come. */
+ * connection may take, or than a kernel takes to answer, it takes the other's: who is told to wait is told so for the sake of one that may
+ * still come. */
 static weft__tcp_verdict judge(const weft__tcp *tcp, const weft__tcp_peer *peer,
                                const weft__tcp_standing *theirs)
 {

@@ -37,9 +37,13 @@
 
 #define PAUSE_MIN_MS  10
 #define PAUSE_MAX_MS  1000
-#define PAUSE_MEND_MS 100  /* the longest, where a connection broke */
-#define ASTRAY_MS     2000 /* of one attempt at somebody who was let go of, until his kernel has answered */
-#define AWAIT_MS      200  /* for the other's connection, before it is dialled again */
+#define PAUSE_MEND_MS 100 /* the longest, where a connection broke */
+#define UNHEARD_MS \
+    2000 /* of one attempt until the other's kernel has answered, where there was a connection: this kernel asks at once and after a second,
+          * and then, before Linux 6.5, not for two and four more, while the way may be back */
+#define HOPEFUL_MS \
+    1000 /* without such an answer; then the other rank's own connection is as likely to be the one that comes */
+#define AWAIT_MS 200 /* for the other's connection, before it is dialled again */
 #define UNPROVEN_MOST \
     3 /* attempts at somebody who does not prove what a member can: bytes may change on their way */
 
@@ -390,6 +394,15 @@ static void dial_ready(weft__polled *w, uint32_t events)
     if (step == WEFT__STEP_ENDED) pause_dial(dial, closes_early, errno);
 }
 
+/* An attempt that begins has so long until the kernel at the other end has answered. */
+static int64_t asked_until(const weft__tcp_dial *dial)
+{
+    const int64_t most_ns = dial->began_ns + UNHEARD_MS * WEFT__MS;
+    if (dial->peer->state == WEFT__TCP_ASTRAY) return most_ns;
+    if (dial->mend_until_ns) return dial->mend_until_ns < most_ns ? dial->mend_until_ns : most_ns;
+    return dial->crossed_until_ns ? dial->crossed_until_ns : patience_ns();
+}
+
 static void attempt(weft__tcp_dial *dial)
 {
     weft__tcp_peer *peer = dial->peer;
@@ -430,10 +443,7 @@ static void attempt(weft__tcp_dial *dial)
         fail(dial, "has told a key with which nothing can be proved", 0);
         return;
     }
-    limit(dial, peer->state == WEFT__TCP_ASTRAY ? dial->began_ns + ASTRAY_MS * WEFT__MS
-                : dial->mend_until_ns           ? dial->mend_until_ns
-                : dial->crossed_until_ns        ? dial->crossed_until_ns
-                                                : patience_ns());
+    limit(dial, asked_until(dial));
 }
 
 /* Neither malloc nor the reserve has memory for it, which says nothing of that rank: so it is tried for as long as that lasts. */
@@ -567,6 +577,8 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
         } else if (waits) {
             if (dial->step == AWAITING) dial->attempts = dial->unanswered = 0;
             attempt(dial);
+        } else if (dial->mend_until_ns) { /* another one, if there is time left for it */
+            pause_dial(dial, "cannot be connected to", ETIMEDOUT);
         } else {
             give_up(dial, "cannot be connected to", ETIMEDOUT);
         }
@@ -583,8 +595,11 @@ int64_t weft__tcp_dial_unheard(const weft__tcp_peer *peer)
 /* No guest is given longer, so after that it is turned away even where it comes to be heard. */
 bool weft__tcp_dial_is_hopeful(const weft__tcp_peer *peer)
 {
-    const int64_t most_ns = weft__setting_int(WEFT__SET_HANDSHAKE_MS) * WEFT__MS;
-    return peer->dial && peer->dial->polled.fd >= 0 && weft__now_ns() - peer->dial->began_ns < most_ns;
+    const int64_t most_ns = weft__setting_int(WEFT__SET_HANDSHAKE_MS) * WEFT__MS, now = weft__now_ns();
+    const weft__tcp_dial *dial = peer->dial;
+    if (!dial || dial->polled.fd < 0) return false;
+    if (dial->unheard_ns && now - dial->unheard_ns >= HOPEFUL_MS * WEFT__MS) return false;
+    return now - dial->began_ns < most_ns;
 }
 
 const char *weft__tcp_dial_want(const weft__tcp_peer *peer)
