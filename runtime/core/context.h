@@ -93,6 +93,11 @@ static inline bool weft__is_gone(const weft__peer *m)
     return atomic_load(&m->gone) > WEFT__UNREACHABLE;
 }
 
+static inline bool weft__is_reached(const weft__peer *m)
+{
+    return atomic_load(&m->gone) == WEFT__LIVES;
+}
+
 static inline bool weft__has_left(const weft__peer *m)
 {
     return atomic_load(&m->gone) == WEFT__LEFT;

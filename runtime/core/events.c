@@ -1,6 +1,7 @@
 /* events.c - what the point-to-point layer and the kernel report about peers, handed on to where it is dealt
  * with. */
 #include "events.h"
+#include "between.h"
 #include "peer.h"
 #include "protocol.h"
 
@@ -56,10 +57,14 @@ static void on_lost(weft__p2p_events *events, int peer, const char *why)
     weft_context *ctx = context_of(events);
     char text[192];
     const weft__peer *m = &ctx->peers[peer];
-    if (m->heard_by_another)
+    const int between = weft__between(ctx, peer);
+    if (between >= 0)
         snprintf(text, sizeof text,
                  "is unreachable from here (rank %d), though rank %d reaches its host: %.110s", ctx->rank,
-                 m->heard_by, why);
+                 between, why);
+    else if (m->heard_by_another)
+        snprintf(text, sizeof text, "is unreachable from here (rank %d), though its host was heard: %.110s",
+                 ctx->rank, why);
     else
         snprintf(text, sizeof text, "is lost: %.150s", why);
     if (m->heard_by_another && weft__peer_unreachable(ctx, peer, false, text)) return;

@@ -8,6 +8,7 @@
  * over the dead tells of them as well. */
 #include "peer.h"
 #include "alarm.h"
+#include "between.h"
 #include "engine.h"
 #include "group_break.h"
 #include "log.h"
@@ -92,15 +93,15 @@ static weft__notice end_of(const weft_context *ctx, int rank)
 /* Where hosts are many (fault/deaths.h). */
 static bool tell_along_tree(weft_context *ctx, weft__notice *notice)
 {
-    const weft__peer *m = &ctx->peers[notice->subject];
+    const int between = weft__between(ctx, notice->subject);
     bool along = false;
     WEFT__EACH_PROTOCOL(ctx, p)
     {
         if (p->tell_death && p->tell_death(ctx, notice)) along = true;
     }
-    if (along && m->heard_by_another && !weft__is_gone(&ctx->peers[m->heard_by])) {
+    if (along && between >= 0) {
         notice->knows = 1; /* its host hears nothing from here */
-        weft__alarm_tell(ctx, m->heard_by, notice);
+        weft__alarm_tell(ctx, between, notice);
     }
     return along;
 }
@@ -114,12 +115,12 @@ bool weft__peer_sees_end(const weft_context *ctx, int rank, int dead)
 
 static void tell_death(weft_context *ctx, int rank)
 {
-    const weft__peer *m = &ctx->peers[rank];
+    const int between = weft__between(ctx, rank);
     weft__notice notice = end_of(ctx, rank);
     if (tell_along_tree(ctx, &notice)) return;
     for (int i = 0; i < ctx->world_size; i++) {
         /* Its host hears nothing from here; or it is not this rank's own goodbye. */
-        notice.knows = (m->heard_by_another && m->heard_by == i) || notice.number == WEFT__LEFT ? 1 : 0;
+        notice.knows = between == i || notice.number == WEFT__LEFT ? 1 : 0;
         if (i != ctx->rank && !weft__is_gone(&ctx->peers[i]) && !weft__peer_sees_end(ctx, i, rank))
             weft__alarm_tell(ctx, i, &notice);
     }
@@ -420,14 +421,14 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
  * this rank tells only what it was told about another one takes it for found. */
 static void tell_unreachable(weft_context *ctx, int rank)
 {
-    const weft__peer *m = &ctx->peers[rank];
+    const int between = weft__between(ctx, rank);
     weft__notice notice = {.kind = WEFT__NOTICE_GONE,
                            .subject = rank,
                            .number = WEFT__UNREACHABLE,
                            .group = weft__p2p_course(ctx->p2p, rank),
                            .culprit = ctx->rank,
-                           .knows = m->by_hearsay ? 1 : 0};
-    if (m->heard_by_another) weft__alarm_tell(ctx, m->heard_by, &notice);
+                           .knows = ctx->peers[rank].by_hearsay ? 1 : 0};
+    if (between >= 0) weft__alarm_tell(ctx, between, &notice);
 }
 
 /* The one at the other end is told.  This rank has a connection to either from now on: where it is their place to watch over each

@@ -435,6 +435,26 @@ static void test_who_is_presumed_dead_is_told(void **state)
     end();
 }
 
+/* Rank 4, which is beside rank 0, reached its host, and has left since: this rank, on another host, knows of ranks 1 and 2, of which the
+ * latter is on a third one. */
+static void test_who_heard_both_may_have_left(void **state)
+{
+    (void)state;
+    begin();
+    make_hosts();
+    ctx->peers[2].first_on_host = 2;
+    ctx->peers[0].heard_by_another = true;
+    ctx->peers[0].heard_by = 4;
+    weft__peer_gone(ctx, 4, WEFT__LEFT, false, "has left");
+    (void)lone_rank_take_queued(ctx);
+    ctx->p2p_events.lost(&ctx->p2p_events, 0, "its connection has ended");
+    assert_int_equal(atomic_load(&ctx->peers[0].gone), WEFT__UNREACHABLE);
+    assert_string_equal(ctx->peers[0].why,
+                        "is unreachable from here (rank 3), though rank 2 reaches its host: "
+                        "its connection has ended");
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_who_is_reached_is_not_presumed_in_turn),
         cmocka_unit_test(test_who_is_presumed_dead_is_told),
         cmocka_unit_test(test_who_has_found_it_says_so),
+        cmocka_unit_test(test_who_heard_both_may_have_left),
         cmocka_unit_test(test_it_is_believed_later),
         cmocka_unit_test(test_who_is_presumed_dead_itself_is_not_believed),
         cmocka_unit_test(test_who_is_not_reached_is_not_believed),
