@@ -117,8 +117,12 @@ static weft_status find_comm(weft_group *group, const char *name, bool broken_to
     if (!module || !module->backend->lend)
         return weft__fail(WEFT_ERR_UNSUPPORTED, "%s: no backend of this context is NCCL (backends: %s)", name,
                           group->ctx->backend_names);
-    if (broken && !(broken_too && dev_comm && dev_comm->comm))
-        return weft__fail(WEFT_ERR_BROKEN, "%s: group %s is broken: %.700s", name, group->label, group->why);
+    if (broken && !(broken_too && dev_comm && dev_comm->comm)) {
+        char why[WEFT__SENTENCE_BYTES];
+        const bool left_out = weft__group_refuse(group) == WEFT_ERR_PEER;
+        snprintf(why, sizeof why, "%s", weft_last_error());
+        return weft__fail(left_out ? WEFT_ERR_PEER : WEFT_ERR_BROKEN, "%s: %.900s", name, why);
+    }
     if (weft__device_under_way(group, module))
         return weft__fail(WEFT_ERR_STATE, "%s: an operation on device memory is under way in group %s", name,
                           group->label);

@@ -36,7 +36,7 @@ static int other_rank(const weft_request *req)
 /* With "REQUEST: RANK" before it. */
 WEFT__PRINTF(3, 4) static void captured_fail(weft_request *req, weft_status status, const char *format, ...)
 {
-    char name[256], who[192], what[300], text[WEFT__SENTENCE_BYTES];
+    char name[256], who[192], what[WEFT__SENTENCE_BYTES - 480], text[WEFT__SENTENCE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
@@ -143,7 +143,7 @@ static void captured_over(weft__device *d, weft__half *half)
     const weft__recv_result *got = &req->recv_result;
     weft_status status = half->completion.status;
     bool is_in = half == &d->match.in;
-    char who[192];
+    char who[WEFT__SENTENCE_BYTES];
     if (is_in && (status == WEFT_OK || status == WEFT_ERR_TRUNCATED)) {
         if (is_another(d)) return;
         status = WEFT_OK;
@@ -162,7 +162,7 @@ static void captured_over(weft__device *d, weft__half *half)
                       weft__dtype_name(req->op.dtype), weft__memory_name(req->op.memory));
     } else if (status == WEFT_ERR_PEER) {
         weft__peer_fate(req->ctx, req->group->world[req->op.peer], who, sizeof who);
-        captured_fail(req, status, "is not there for it: %s", who);
+        captured_fail(req, status, "is not there for it: %.700s", who);
     } else {
         captured_fail(req, status, "does not get it: %s", weft_status_text(status));
     }

@@ -310,11 +310,11 @@ static void lose(weft__device *d)
 {
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
-    char name[256], who[192], text[WEFT__SENTENCE_BYTES];
+    char name[256], who[WEFT__SENTENCE_BYTES], text[WEFT__SENTENCE_BYTES];
     if (weft__has_left(&ctx->peers[req->recv_result.peer]) && d->fused->ticket.final) return;
     weft__request_name(req, name, sizeof name);
     weft__peer_fate(ctx, req->recv_result.peer, who, sizeof who);
-    snprintf(text, sizeof text, "%s: %s", name, who);
+    snprintf(text, sizeof text, "%.240s: %.*s", name, WEFT__SENTENCE_BYTES - 256, who);
     req->culprit = weft__group_member(req->group, req->recv_result.peer);
     weft__request_fail(req, WEFT_ERR_PEER, text);
 }

@@ -409,11 +409,12 @@ static void schedule_fail(weft__run *run)
     weft_group *group = req->group;
     const weft__step *st = &run->schedule->steps[run->failed_step];
     int peer = group->world[st->peer];
-    char name[256], fate[256], text[WEFT__SENTENCE_BYTES];
+    char name[256], fate[WEFT__SENTENCE_BYTES], text[WEFT__SENTENCE_BYTES];
     bool gone = run->failed == WEFT_ERR_PEER;
     weft__request_name(req, name, sizeof name);
     if (gone) weft__peer_fate(req->ctx, peer, fate, sizeof fate);
-    snprintf(text, sizeof text, "%s: %s", name, gone ? fate : weft_status_text(run->failed));
+    snprintf(text, sizeof text, "%.240s: %.*s", name, WEFT__SENTENCE_BYTES - 256,
+             gone ? fate : weft_status_text(run->failed));
     if (run->failed == WEFT_ERR_MEMORY)
         snprintf(text, sizeof text, "%s: rank %d has no memory for it", name, req->ctx->rank);
     if (run->failed == WEFT_ERR_MISMATCH) /* the others have other sizes in their names */
