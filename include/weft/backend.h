@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 22
+#define WEFT_BACKEND_VERSION 23
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -92,6 +92,9 @@ typedef struct weft_backend_runtime {
     void (*finish)(weft_backend_work *work, weft_status status, const char *sentence);
     /* The device has it: later work on a stream can be ordered after it (see `order`).  At most once, before finish. */
     void (*issued)(weft_backend_work *work);
+    /* Issued: the device has not begun it, since the stream of its marker has not reached that; or, false, has reached it
+     * since.  For sentences: a module that looks now and then tells of what it saw last. */
+    void (*behind)(weft_backend_work *work, bool behind);
     /* Answers to `open` with names, and to `join`.  owner: what open was given.  id: id_bytes of the backend. */
     void (*named)(void *owner, const void *id);
     void (*joined)(void *owner, weft_status status, const char *sentence);

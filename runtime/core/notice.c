@@ -23,7 +23,7 @@ static weft_status check_here(const weft__notice *n)
 {
     uint32_t most = n->subject == WEFT__LATE_MEMBER ? WEFT__LATE_KNOWS : WEFT__LATE_STILL;
     if (check_scope(n) != WEFT_OK) return WEFT_ERR_PEER;
-    if (n->operation >= WEFT__OP_KINDS || n->phase > WEFT__PHASE_OVER || n->knows > most)
+    if (n->operation >= WEFT__OP_KINDS || n->phase > WEFT__PHASE_BEHIND || n->knows > most)
         return weft__fail(WEFT_ERR_PEER,
                           "how far it is: operation %" PRIu32 " in phase %" PRIu32
                           ", knows the group: %" PRIu32,

@@ -17,7 +17,8 @@ typedef enum weft__phase {
     WEFT__PHASE_ORDERING,   /* its place among the others is being agreed */
     WEFT__PHASE_ISSUING,    /* handed to the module, which is perhaps inside a call */
     WEFT__PHASE_RUNNING,    /* issued: the device has it */
-    WEFT__PHASE_OVER        /* finished */
+    WEFT__PHASE_OVER,       /* finished */
+    WEFT__PHASE_BEHIND      /* told alone: RUNNING, but the caller's stream has not reached it */
 } weft__phase;
 
 #define WEFT__MEMORIES 4 /* values of weft_memory: a context's modules stand under their kind of memory */
@@ -28,6 +29,7 @@ typedef struct weft__module {
     void *handle;          /* dlopen's */
     weft__mpsc work;       /* requests for it; whoever gives it works takes them, one thread at a time */
     _Atomic int pending;   /* works that it has and has not finished */
+    _Atomic int behind;    /* of these, the ones that a stream of the program's has not reached */
     _Atomic bool lost;     /* a thread has not come back out of it */
     _Atomic bool turn;     /* backend->any_thread: a thread is inside start or poll */
     _Atomic bool lingers;  /* backend->lingers, and it has had a communicator (linger.h) */
@@ -46,8 +48,8 @@ weft_memory weft__module_memory(const weft_context *ctx, const weft__module *mod
 weft_status weft__memory_at(weft_context *ctx, const void *pointer, weft_memory *memory);
 
 /* Raised whenever what ranks tell each other of a backend's communicators and operations changes: the words of
- * device_comm.c and device_options.h, ids of messages in bundles and counts of those in graphs, signatures and when they go (signing.h). */
-#define WEFT__DEVICE_WORDS_VERSION 6
+ * device_comm.c and device_options.h, phases of operations, ids of messages in bundles and counts of those in graphs, signatures and when they go (signing.h). */
+#define WEFT__DEVICE_WORDS_VERSION 7
 
 /* What a rank has for each kind of memory, as it tells the others; 0: nothing. */
 typedef struct weft__module_card {

@@ -53,6 +53,14 @@ weft__phase weft__device_phase(const weft_request *req)
     return (weft__phase)atomic_load_explicit(&req->device->phase, memory_order_acquire);
 }
 
+/* As others are told of it. */
+static weft__phase phase_to_tell(const weft_request *req)
+{
+    const weft__phase phase = weft__device_phase(req);
+    return phase == WEFT__PHASE_RUNNING && atomic_load(&req->device->behind_stream) ? WEFT__PHASE_BEHIND
+                                                                                    : phase;
+}
+
 void weft__device_told(weft__device *d, weft__phase phase)
 {
     WEFT__ASSERT_HOT((uint32_t)phase >= atomic_load(&d->phase), phase, atomic_load(&d->phase));
@@ -318,6 +326,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->hold = 0;
     weft__list_init(&d->holding);
     atomic_store_explicit(&d->ahead, false, memory_order_relaxed);
+    atomic_store_explicit(&d->behind_stream, false, memory_order_relaxed);
     weft__list_init(&d->ticket.link);
     memset(&d->match, 0, sizeof d->match);
     memset(&d->bundle, 0, sizeof d->bundle);
@@ -597,4 +606,4 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .poll = device_poll,
                                               .has_met = device_has_met,
                                               .outlives_group = device_outlives_group,
-                                              .phase = weft__device_phase};
+                                              .phase = phase_to_tell};

@@ -100,7 +100,9 @@ typedef struct weft__device {
     weft__bundle bundle;
     weft__part part;        /* device_split.c */
     _Atomic uint32_t phase; /* weft__phase */
-    uint64_t range;         /* that a profiler shows (ranges.h) until it settles; 0: none */
+    _Atomic bool
+        behind_stream; /* issued, but the caller's stream has not reached it, as the module saw last */
+    uint64_t range;    /* that a profiler shows (ranges.h) until it settles; 0: none */
     weft_backend_work work;
 } weft__device;
 

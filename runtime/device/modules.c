@@ -94,6 +94,13 @@ static void tells(weft_context *ctx, int64_t ns)
     if (inside) atomic_store(&ctx->told_ns, ns);
 }
 
+static void stands_behind(weft_backend_work *work, bool behind)
+{
+    weft__device *d = work->owner;
+    if (atomic_exchange(&d->behind_stream, behind) != behind)
+        atomic_fetch_add(&d->module->behind, behind ? 1 : -1);
+}
+
 static void modules_finish(weft_backend_work *work, weft_status status, const char *sentence)
 {
     weft__device *d = work->owner;
@@ -106,6 +113,8 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     entered = weft__engine_enter(ctx);
     count = req->abandoned ? &ctx->device_left : &ctx->device_pending;
     weft__program_went(d);
+    if (WEFT__UNLIKELY(atomic_load_explicit(&d->behind_stream, memory_order_relaxed)))
+        stands_behind(work, false);
     work->marker = NULL;
     end(req, status, sentence);
     if (d->part.dev_comm) weft__device_comm_split_over(d->part.dev_comm);
@@ -140,7 +149,7 @@ static int64_t module_now(void)
 }
 
 const weft_backend_runtime weft__modules_table = {
-    WEFT_BACKEND_VERSION,     modules_finish,    issued,     weft__device_comm_named,
+    WEFT_BACKEND_VERSION,     modules_finish,    issued,     stands_behind, weft__device_comm_named,
     weft__device_comm_joined, weft__module_fail, module_log, module_now,
 };
 
@@ -167,6 +176,19 @@ static bool anybody_died(const weft_context *ctx)
     return false;
 }
 
+/* It may touch its memory, and the program's, at any time to come. */
+static void tell_left(weft_context *ctx, const weft__module *m)
+{
+    const int pending = atomic_load(&m->pending), behind = atomic_load(&m->behind);
+    char streams[120] = "";
+    if (behind)
+        snprintf(streams, sizeof streams,
+                 ", of which %d wait for a stream of the program's that has not reached them", behind);
+    weft__log(WEFT__WARN,
+              "leaving: backend %s of rank %d has not finished %d operations%s: what it has is left behind",
+              m->backend->name, ctx->rank, pending, streams);
+}
+
 bool weft__modules_await(weft_context *ctx, int64_t until_ns)
 {
     const struct timespec pause = {0, AWAIT_PAUSE_NS};
@@ -175,7 +197,7 @@ bool weft__modules_await(weft_context *ctx, int64_t until_ns)
         const bool never = m->backend->unstoppable && anybody_died(ctx);
         while (atomic_load(&m->pending) && !atomic_load(&m->lost) && !never && weft__now_ns() < until_ns)
             nanosleep(&pause, NULL);
-        if (atomic_load(&m->pending)) atomic_store(&m->lost, true);
+        if (atomic_load(&m->pending) && !atomic_exchange(&m->lost, true)) tell_left(ctx, m);
         all = all && !atomic_load(&m->lost);
     }
     return all;

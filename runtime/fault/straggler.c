@@ -183,6 +183,7 @@ static const char *phase_text(weft__phase phase)
     case WEFT__PHASE_ORDERING: return "waits for its place in the order";
     case WEFT__PHASE_ISSUING: return "has not come back from issuing it";
     case WEFT__PHASE_RUNNING: return "has issued it, its device has not finished it";
+    case WEFT__PHASE_BEHIND: return "has issued it, but the caller's stream has not reached it";
     case WEFT__PHASE_OVER: break;
     }
     return "is done with it";
@@ -195,6 +196,13 @@ static weft__phase phase_of(const weft_request *req, int member)
     return r->phase_of == req->sequence ? (weft__phase)r->phase : WEFT__PHASE_OVER;
 }
 
+/* Whose stream has not reached it holds up those whose devices work at it. */
+static bool is_less_far(weft__phase a, weft__phase b)
+{
+    if (a == WEFT__PHASE_BEHIND) return b == WEFT__PHASE_RUNNING || b == WEFT__PHASE_OVER;
+    return b == WEFT__PHASE_BEHIND ? a < WEFT__PHASE_RUNNING : a < b;
+}
+
 /* All have submitted it: those that are least far. */
 static size_t phases_text(const weft_request *req, char *text, size_t bytes, size_t at)
 {
@@ -202,7 +210,7 @@ static size_t phases_text(const weft_request *req, char *text, size_t bytes, siz
     weft__phase least = WEFT__PHASE_OVER;
     char who[192], line[300];
     for (int i = 0; i < group->size; i++)
-        if (phase_of(req, i) < least) least = phase_of(req, i);
+        if (is_less_far(phase_of(req, i), least)) least = phase_of(req, i);
     for (int i = 0; i < group->size; i++) {
         if (phase_of(req, i) != least) continue;
         weft__peer_name(group->ctx, group->world[i], who, sizeof who);

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_SPARE  128 /* made ahead for each communicator; */
-#define EVENTS_CALLED 256 /* where callers issue, who make none */
+#define EVENTS_SPARE  192 /* made ahead for each communicator; */
+#define EVENTS_CALLED 384 /* where callers issue, who make none */
 
 struct creation {
     weft__comm *comm;   /* NULL: this rank only takes part in a split */

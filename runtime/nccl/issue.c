@@ -38,16 +38,13 @@ static void finish_chain(weft__nccl *nccl, weft_backend_work *work, weft_status 
     }
 }
 
-/* An event that has been waited for can be recorded anew: the wait is for what it was then. */
-static cudaError_t wait_for_marks(weft__nccl *nccl, cudaStream_t stream, weft_backend_work *work)
+/* The works keep them, to tell of a stream that does not get there (running.c). */
+static cudaError_t wait_for_marks(cudaStream_t stream, const weft_backend_work *work)
 {
     cudaError_t error = cudaSuccess;
     for (; work && error == cudaSuccess; work = work->next) {
-        weft__event *mark = work->marker;
-        if (!mark) continue;
-        error = cudaStreamWaitEvent(stream, mark->cuda, 0);
-        weft__event_give(nccl, mark);
-        work->marker = NULL;
+        const weft__event *mark = work->marker;
+        if (mark) error = cudaStreamWaitEvent(stream, mark->cuda, 0);
     }
     return error;
 }
@@ -208,7 +205,7 @@ static cudaError_t copy(const weft__comm *comm, const weft__event *end)
 /* With the turn.  Nobody else has a part in it, so it fails alone. */
 static void carry_out_copy(weft__comm *comm, weft__event *end)
 {
-    cudaError_t error = wait_for_marks(comm->nccl, comm->stream, end->works);
+    cudaError_t error = wait_for_marks(comm->stream, end->works);
     if (error != cudaSuccess) {
         unstarted(comm, end, "cudaStreamWaitEvent", error);
         return;
@@ -226,7 +223,7 @@ static void carry_out_copy(weft__comm *comm, weft__event *end)
 /* True: it is issued. */
 static bool carry_out(weft__comm *comm, weft__event *end)
 {
-    cudaError_t error = wait_for_marks(comm->nccl, comm->stream, end->works);
+    cudaError_t error = wait_for_marks(comm->stream, end->works);
     bool issued;
     if (error != cudaSuccess) {
         unstarted(comm, end, "cudaStreamWaitEvent", error);

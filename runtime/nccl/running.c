@@ -66,6 +66,8 @@ static void finish_all(weft__comm *comm, weft_status status, const char *sentenc
     weft__event_give(nccl, end);
     for (; work; work = next) {
         next = work->next; /* the work is gone when it is finished */
+        weft__event_give(nccl, work->marker);
+        work->marker = NULL;
         nccl->table->finish(work, status, sentence);
     }
 }
@@ -162,11 +164,36 @@ static void ask_for_error(weft__comm *comm)
     if (!weft__comm_suspect(comm, result, status, text)) weft__comm_stop(comm, status, text);
 }
 
+/* One that is reached is reached for good, and an event that has been waited for can be recorded anew: the wait is for
+ * what it was then. */
+static bool is_behind(weft__nccl *nccl, weft_backend_work *work)
+{
+    weft__event *mark = work->marker;
+    cudaError_t error = mark ? cudaEventQuery(mark->cuda) : cudaSuccess;
+    if (error != cudaSuccess) cudaGetLastError();
+    if (error == cudaErrorNotReady) return true;
+    if (mark) nccl->table->behind(work, false);
+    weft__event_give(nccl, mark);
+    work->marker = NULL;
+    return false;
+}
+
+/* What callers' streams have not reached does not wait for NCCL. */
+static void look_at_marks(weft__comm *comm)
+{
+    for (weft__event *end = comm->first; end; end = end->next) {
+        if (end->capture) continue; /* its works have none left */
+        for (weft_backend_work *work = end->works; work; work = work->next)
+            if (is_behind(comm->nccl, work)) comm->nccl->table->behind(work, true);
+    }
+}
+
 static void running_look(weft__comm *comm)
 {
     int64_t now = weft__nccl_now(comm->nccl);
     if (now - comm->looked_ns < LOOK_NS) return;
     comm->looked_ns = now;
+    look_at_marks(comm);
     if (weft__comm_doomed(comm))
         weft__comm_stop(comm, WEFT_ERR_BROKEN, ""); /* once more, if there was no thread for the abort */
     else if (!weft__comm_suspects(comm))

@@ -68,8 +68,14 @@ static inline void told_line(int level, const char *line)
     if (level < 2) fprintf(stderr, "module: %s\n", line);
 }
 
-static const weft_backend_runtime test_table = {WEFT_BACKEND_VERSION, told_finish,  told_issued, told_named,
-                                                told_joined,          told_failure, told_line,   job_now_ns};
+static inline void told_behind(weft_backend_work *work, bool behind)
+{
+    (void)work, (void)behind;
+}
+
+static const weft_backend_runtime test_table = {WEFT_BACKEND_VERSION, told_finish, told_issued,
+                                                told_behind,          told_named,  told_joined,
+                                                told_failure,         told_line,   job_now_ns};
 
 static inline weft_backend_open_fn *module_open_function(void)
 {
