@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 23
+#define WEFT_BACKEND_VERSION 24
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -253,6 +253,8 @@ struct weft_backend {
     /* ---- memory: the caller's threads; these may block.  NULL: none is given ---- */
 
     weft_status (*mem_alloc)(weft_backend *backend, size_t bytes, void **ptr); /* zeroed */
+    /* Can it be made known to a communicator's ranks, of which all have such memory?  NULL: always. */
+    bool (*mem_is_shareable)(weft_backend *backend, const void *ptr);
     weft_status (*mem_free)(weft_backend *backend, void *ptr);
     weft_status (*memory_held)(weft_backend *backend, size_t *bytes); /* by its communicators; NULL: not known */
     /* What the program has allocated is known to a communicator that has been joined, until mem_deregister, or until it

@@ -11,6 +11,7 @@
 #include "entries.h"
 #include "group.h"
 #include "group_break.h"
+#include "log.h"
 #include "peer.h"
 #include "submit.h"
 
@@ -183,6 +184,28 @@ static weft_status memory_check(weft_group *group, size_t bytes, weft_memory kin
     return may_wait();
 }
 
+/* The one that cannot be made known to the others; -1: there is none. */
+static int plain_member(const weft_group *group, const allocation *a)
+{
+    for (int i = 0; i < group->size; i++)
+        if (a->all[i].plain) return i;
+    return -1;
+}
+
+/* All ranks have the same words, so none of them waits for one that does not come. */
+static weft_status join_or_keep(weft_group *group, const allocation *a, weft__device_memory *made)
+{
+    const int plain = plain_member(group, a);
+    if (plain < 0) return weft__device_memory_join(group, made);
+    if (plain == group->rank)
+        weft__log(
+            WEFT__INFO,
+            "mem_alloc on group %s: memory of rank %d cannot be made known to other ranks, so on none it is",
+            group->label, group->world[plain]);
+    weft__device_memory_keep(group->ctx, made);
+    return WEFT_OK;
+}
+
 static weft_status on_device(weft_group *group, allocation *a, void **ptr)
 {
     weft__module *module = weft__module_for(group->ctx, (weft_memory)a->mine.kind);
@@ -190,8 +213,9 @@ static weft_status on_device(weft_group *group, allocation *a, void **ptr)
     weft_status status = weft__device_memory_make(module, a->mine.bytes, &made);
     a->mine.status = status;
     if (status != WEFT_OK) snprintf(a->mine.why, sizeof a->mine.why, "%.191s", weft_last_error());
+    a->mine.plain = status == WEFT_OK && !weft__device_memory_is_shareable(made);
     status = tell_all(group, a);
-    if (status == WEFT_OK) status = weft__device_memory_join(group, made);
+    if (status == WEFT_OK) status = join_or_keep(group, a, made);
     if (status == WEFT_OK)
         *ptr = made->at;
     else if (made)

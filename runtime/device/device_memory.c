@@ -45,11 +45,21 @@ weft_status weft__device_memory_join(weft_group *group, weft__device_memory *mad
         return status;
     }
     status = weft__submit(req, NULL, NULL);
-    if (status != WEFT_OK) return status;
+    if (status == WEFT_OK) weft__device_memory_keep(ctx, made);
+    return status;
+}
+
+void weft__device_memory_keep(weft_context *ctx, weft__device_memory *made)
+{
     weft__engine_take(ctx);
     weft__list_append(&ctx->device_memory, &made->link);
     weft__engine_drop(ctx);
-    return WEFT_OK;
+}
+
+bool weft__device_memory_is_shareable(const weft__device_memory *made)
+{
+    weft_backend *backend = made->module->backend;
+    return !backend->mem_is_shareable || backend->mem_is_shareable(backend, made->at);
 }
 
 weft__device_memory *weft__device_memory_find(weft_context *ctx, const void *at)

@@ -13,8 +13,10 @@ typedef struct weft__device_memory {
 
 /* Zeroed.  The caller's thread; may block. */
 weft_status weft__device_memory_make(weft__module *module, size_t bytes, weft__device_memory **made);
-/* All members of group have made theirs: a collective, which waits. */
+bool weft__device_memory_is_shareable(const weft__device_memory *made);
+/* All members of group have made theirs, which is shareable: a collective, which waits. */
 weft_status weft__device_memory_join(weft_group *group, weft__device_memory *made);
+void weft__device_memory_keep(weft_context *ctx, weft__device_memory *made); /* its ranks are told nothing */
 weft__device_memory *weft__device_memory_find(weft_context *ctx, const void *at); /* engine; NULL: none */
 weft_status weft__device_memory_free(weft__device_memory *made);                  /* in no list any more */
 void weft__device_memory_close(weft_context *ctx);

@@ -63,6 +63,7 @@ static weft_status check_memory(const weft_context *ctx, const weft__memory_entr
     if (e->kind < WEFT_MEMORY_HOST || e->kind > WEFT_MEMORY_OTHER)
         return weft__fail(WEFT_ERR_PEER, "memory of kind %u: expected %d to %d", e->kind, WEFT_MEMORY_HOST,
                           WEFT_MEMORY_OTHER);
+    if (e->plain > 1) return weft__fail(WEFT_ERR_PEER, "memory that is plain: %u, expected 0 or 1", e->plain);
     if (e->status != WEFT_OK && !weft__is_failure(e->status))
         return weft__fail(WEFT_ERR_PEER, "status %d: expected 0 or a failure", e->status);
     if (e->status != WEFT_OK || e->kind != WEFT_MEMORY_HOST) return WEFT_OK;

@@ -26,6 +26,7 @@ typedef struct weft__mesh_entry {
 typedef struct weft__memory_entry {
     uint64_t bytes; /* that it was asked for */
     uint32_t kind;  /* weft_memory */
+    uint32_t plain; /* 1: the memory of a device cannot be made known to other ranks */
     weft__region region;
     int32_t status; /* why there is none */
     char why[192];

@@ -95,6 +95,13 @@ static weft__memory *memory_find(weft__nccl *nccl, const void *at)
     return found;
 }
 
+/* Of what CUDA's own allocator gives NCCL makes no window: it fails before the ranks meet, and the others wait for it. */
+bool weft__memory_is_shareable(weft_backend *backend, const void *ptr)
+{
+    const weft__memory *memory = memory_find(weft__nccl_of(backend), ptr);
+    return memory && memory->from_nccl;
+}
+
 /* ---- windows ---- */
 
 ncclResult_t weft__memory_window(weft__comm *comm, const weft_backend_operation *op, const char **call)

@@ -5,6 +5,7 @@
 
 /* Slots of the seam. */
 weft_status weft__memory_alloc(weft_backend *backend, size_t bytes, void **ptr);
+bool weft__memory_is_shareable(weft_backend *backend, const void *ptr);
 weft_status weft__memory_free(weft_backend *backend, void *ptr);
 weft_status weft__memory_held(weft_backend *backend, size_t *bytes);
 weft_status weft__memory_find_window(weft__comm *comm, const void *at, void **window, size_t *offset);

@@ -182,6 +182,7 @@ static const weft_backend slots = {
     .poll = weft__issue_poll,
     .replays = weft__graph_replays,
     .mem_alloc = weft__memory_alloc,
+    .mem_is_shareable = weft__memory_is_shareable,
     .mem_free = weft__memory_free,
     .memory_held = weft__memory_held,
     .mem_register = weft__registered_add,

@@ -148,6 +148,34 @@ static void too_much(job_rank *me)
     job_sum_works(me->world);
 }
 
+/* A window is of all ranks or none, and CUDA's own allocator gives memory that cannot be one. */
+static void of_another_allocator(job_rank *me)
+{
+    enum { ODD = 1 };
+    weft_group *group = job_group(me, RANKS, "mixed", job_wait_ms());
+    weft_nccl_window window = NULL;
+    size_t offset = 0;
+    int32_t *memory, *again;
+    if (!device_is_emulated()) return;
+    job_meet(me);
+    if (me->rank == ODD) device()->emu_script("dev1:ncclMemAlloc@1=error:1");
+    job_meet(me);
+    memory = allocate(group, BYTES);
+    again = allocate(group, BYTES);
+    put_numbers(memory, COUNT, me->rank, 1);
+    put_numbers(again, COUNT, me->rank, 1);
+    CHECK_OK(weft_all_reduce(group, memory, again, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+    check_numbers(again, COUNT, RANKS * (RANKS - 1) / 2, RANKS);
+    CHECK_STATUS(WEFT_ERR_UNSUPPORTED, weft_mem_window(group, memory, &window, &offset));
+    if (weft_mem_window(group, again, &window, &offset) != WEFT_OK)
+        CHECK_TEXT(weft_last_error(), "has no windows");
+    CHECK_OK(weft_mem_free(group, memory));
+    CHECK_OK(weft_mem_free(group, again));
+    job_meet(me);
+    if (me->rank == ODD) device()->emu_script(NULL);
+    job_sum_works(me->world);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +186,7 @@ int main(int argc, char **argv)
         JOB_TEST("mismatch", .ranks = RANKS, .body = mismatch),
         JOB_TEST("late", .ranks = RANKS, .body = late),
         JOB_TEST("too much", .ranks = RANKS, .body = too_much),
+        JOB_TEST("of another allocator", .ranks = RANKS, .body = of_another_allocator),
         JOB_TEST("random program in it", .ranks = RANKS, .body = program_run,
                  .arg = &(program){21, 1, 150, true}),
     };

@@ -17,7 +17,7 @@ static place open_place(job_rank *me)
 {
     job_setenv(me, "CUDA_EMULATION_MISUSE", "report");
     place p = {me, new_comm(me), new_stream(me), NULL};
-    p.device = to_device(NULL, 64 * sizeof *p.device);
+    NCCL(ncclMemAlloc((void **)&p.device, 64 * sizeof *p.device));
     return p;
 }
 
@@ -31,7 +31,7 @@ static void close_place(place *p)
     job_meet(p->me); /* all have seen what they had to */
     NCCL(ncclCommAbort(p->comm));
     CHECK(stream_ends(p->stream, JOB_WAIT_MS));
-    CUDA(cudaFree(p->device));
+    NCCL(ncclMemFree(p->device));
     CUDA(cudaStreamDestroy(p->stream));
 }
 

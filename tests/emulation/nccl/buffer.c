@@ -1,12 +1,62 @@
 /* buffer.c - memory for NCCL, and buffers registered with a communicator.
  *
- * ncclMemAlloc gives ordinary device memory.  Registration changes nothing in how data moves here; what it
+ * ncclMemAlloc gives ordinary device memory, and remembers it: windows are made on such memory alone, as of what
+ * cudaMalloc gives the driver has no handle.  Registration changes nothing in how data moves here; what it
  * returns is checked as NCCL does: a handle belongs to its communicator.  It ends before its memory does, or
  * with the communicator. */
 #include "buffer.h"
 #include "alias.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+
+typedef struct allocated {
+    struct allocated *next;
+    char *at;
+    size_t bytes;
+} allocated;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static allocated *all;
+
+static ncclResult_t note(void *at, size_t bytes)
+{
+    allocated *made = malloc(sizeof *made);
+
+    if (!made) return fail(ncclSystemError, "no memory");
+    *made = (allocated){.at = at, .bytes = bytes};
+    pthread_mutex_lock(&lock);
+    made->next = all;
+    all = made;
+    pthread_mutex_unlock(&lock);
+    return ncclSuccess;
+}
+
+static void forget(const void *at)
+{
+    allocated *found = NULL;
+
+    pthread_mutex_lock(&lock);
+    for (allocated **link = &all; *link && !found; link = &(*link)->next)
+        if ((*link)->at == at) {
+            found = *link;
+            *link = found->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    free(found);
+}
+
+bool buffer_from_nccl(const void *at)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&lock);
+    for (const allocated *a = all; a && !found; a = a->next)
+        found = (const char *)at >= a->at && (const char *)at < a->at + a->bytes;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
 
 ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 {
@@ -16,7 +66,7 @@ ncclResult_t ncclMemAlloc(void **ptr, size_t size)
     if (result) return result;
     if (!ptr || !size) return fail(ncclInvalidArgument, "ncclMemAlloc: ptr is NULL or size is 0");
     error = cudaMalloc(ptr, size);
-    return error ? fail_cuda(error, "ncclMemAlloc") : ncclSuccess;
+    return error ? fail_cuda(error, "ncclMemAlloc") : note(*ptr, size);
 }
 ALIAS(ncclMemAlloc)
 
@@ -27,7 +77,9 @@ ncclResult_t ncclMemFree(void *ptr)
 
     if (result || !ptr) return result;
     error = cudaFree(ptr);
-    return error ? fail_cuda(error, "ncclMemFree") : ncclSuccess;
+    if (error) return fail_cuda(error, "ncclMemFree");
+    forget(ptr);
+    return ncclSuccess;
 }
 ALIAS(ncclMemFree)
 

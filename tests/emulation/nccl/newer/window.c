@@ -73,6 +73,9 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, nc
         result = fail(ncclInvalidArgument, "%s: flags %d", function, winFlags);
     else
         result = buffer_check(comm, buff, size, function);
+    if (!result && !buffer_from_nccl(buff)) /* before the ranks meet, so that the others wait for this one */
+        result = fail(ncclUnhandledCudaError, "%s: cuMemRetainAllocationHandle: %p is not of ncclMemAlloc",
+                      function, buff);
     if (!result) result = queue_window(comm, buff, size, win, winFlags);
     comm_end(comm);
     group_note(result);
