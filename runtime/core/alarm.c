@@ -85,13 +85,14 @@ bool weft__alarm_dump_soon(weft_context *ctx, const char *why)
     return true;
 }
 
-void weft__alarm_dump_now(weft_context *ctx)
+void weft__alarm_dump_now(weft_context *ctx, int64_t pause_ns)
 {
+    ctx->dumping.from_ns = pause_ns ? weft__now_ns() + pause_ns : 0;
     weft__dumping_to(ctx, WEFT__DUMPING_ASKING, WEFT__DUMPING_ASKED);
     weft__alarm_wake();
 }
 
 void weft__alarm_dump(weft_context *ctx, const char *why)
 {
-    if (weft__alarm_dump_soon(ctx, why)) weft__alarm_dump_now(ctx);
+    if (weft__alarm_dump_soon(ctx, why)) weft__alarm_dump_now(ctx, 0);
 }

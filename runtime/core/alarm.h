@@ -15,9 +15,9 @@ void weft__alarm_wake(void);
 /* Something has failed: what the ranks of this host did last is to be written down; the first one counts. */
 void weft__alarm_dump(weft_context *ctx, const char *why);
 /* The first half of that, from which on sentences say where it is written; true: the other half has to follow at once, when
- * the records say what has failed, as the watchdog reads them then. */
+ * the records say what has failed, as the watchdog reads them then, or after a pause. */
 bool weft__alarm_dump_soon(weft_context *ctx, const char *why);
-void weft__alarm_dump_now(weft_context *ctx);
+void weft__alarm_dump_now(weft_context *ctx, int64_t pause_ns);
 /* The watchdog's side: the descriptor by which it is woken (-1: none can be made), and sending what has been
  * queued. */
 int weft__alarm_fd(void);

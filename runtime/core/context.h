@@ -169,6 +169,7 @@ typedef enum weft__dumping_state {
 typedef struct weft__dumping {
     _Atomic uint32_t state;    /* futex: weft__dumping_state */
     char why[256];             /* ASKED: of that */
+    int64_t from_ns;           /* ASKED: the records are read then, and not before */
     _Atomic uint32_t requests; /* for other ones, of this rank */
     /* watchdog thread: */
     int64_t late_ns; /* READ: when it is LATE */

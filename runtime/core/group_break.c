@@ -7,6 +7,7 @@
 #include "group.h"
 #include "peer.h"
 #include "protocol.h"
+#include "recording.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,7 +182,7 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     /* Before anybody sees it broken: who asks why is told where it is recorded; and there it is broken too. */
     first = v->cause != WEFT_ERR_CANCELLED && weft__alarm_dump_soon(group->ctx, v->why);
     weft__group_to(group, WEFT__BROKEN);
-    if (first) weft__alarm_dump_now(group->ctx);
+    if (first) weft__alarm_dump_now(group->ctx, v->cause == WEFT_ERR_PEER ? WEFT__DUMP_PAUSE_NS : 0);
     group->repeated = group->ctx->aborting; /* the goodbye says it, and who */
     WEFT__EACH_PROTOCOL(group->ctx, p)
     {

@@ -242,8 +242,9 @@ static void attend_again(weft_context *ctx)
 int64_t weft__dumping_attend(weft_context *ctx)
 {
     if (is_under_way(state_of(ctx))) look_at_first(ctx);
-    if (state_of(ctx) == WEFT__DUMPING_ASKED) begin_first(ctx);
+    if (state_of(ctx) == WEFT__DUMPING_ASKED && weft__now_ns() >= ctx->dumping.from_ns) begin_first(ctx);
     attend_again(ctx);
+    if (state_of(ctx) == WEFT__DUMPING_ASKED) return ctx->dumping.from_ns;
     if (state_of(ctx) != WEFT__DUMPING_READ) return WEFT__NEVER; /* whoever writes wakes */
     return ctx->dumping.first ? ctx->dumping.late_ns : weft__now_ns() + LOOK_NS;
 }
