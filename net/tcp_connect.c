@@ -9,7 +9,7 @@
  *               tried again soon
  *     AWAITING  the connection that the lower rank is making.  That rank may die before it has made it, and
  *               nothing is left then that would tell: so it is dialled again now and then, which is refused
- *               where it is gone, and answered with CROSSED as long as it is at it
+ *               where it is gone, and answered with CROSSED as long as it is at it, however long: who answers lives
  *
  * One that was let go of and lives (ASTRAY) is tried for ever, each second or so, until the runtime drops it.
  *
@@ -67,16 +67,15 @@ struct weft__tcp_dial {
     weft__tcp_peer *peer;
     dial_step step;
     int attempts;
-    int unanswered;           /* of these, since somebody there has proved that it knows the secret */
-    bool wants;               /* the last one ended for want of something here */
-    int64_t deadline_ns;      /* of this step: give up; PAUSED, AWAITING: try again */
-    int64_t crossed_until_ns; /* gives up waiting for the other's connection; 0: it was not told to wait */
-    int64_t mend_until_ns;    /* a connection broke: gives up then; 0: there was none */
-    bool anew;                /* that time has begun anew */
-    bool late;                /* this attempt has waited longer for the other rank than any step may take */
-    int64_t began_ns;         /* this attempt */
-    int64_t unheard_ns;       /* no kernel has answered since; 0: one has */
-    size_t done;              /* bytes of this step */
+    int unanswered;        /* of these, since somebody there has proved that it knows the secret */
+    bool wants;            /* the last one ended for want of something here */
+    int64_t deadline_ns;   /* of this step: give up; PAUSED, AWAITING: try again */
+    int64_t mend_until_ns; /* a connection broke: gives up then; 0: there was none */
+    bool anew;             /* that time has begun anew */
+    bool late;             /* this attempt has waited longer for the other rank than any step may take */
+    int64_t began_ns;      /* this attempt */
+    int64_t unheard_ns;    /* no kernel has answered since; 0: one has */
+    size_t done;           /* bytes of this step */
     weft__tcp_looks looks;
     weft__tcp_hello hello;
     weft__tcp_answer answer;
@@ -231,7 +230,6 @@ static void pause_in_want(weft__tcp_dial *dial, const char *what, int error)
     if (dial->unanswered) dial->unanswered--;
     dial->unheard_ns = 0;
     if (dial->mend_until_ns) dial->mend_until_ns = mend_until();
-    dial->crossed_until_ns = 0; /* crossed again, it waits anew for the other's */
     pause_dial(dial, what, error);
 }
 
@@ -302,7 +300,6 @@ static void judged(weft__tcp_dial *dial)
     } else if (verdict == WEFT__TCP_CROSSED && peer->rank < peer->tcp->me) {
         close_attempt(dial);
         dial_to(dial, AWAITING);
-        if (!dial->crossed_until_ns) dial->crossed_until_ns = patience_ns();
         limit(dial, weft__now_ns() + AWAIT_MS * WEFT__MS);
     } else if (verdict == WEFT__TCP_UNWANTED) {
         lose(peer, "refuses the connection: it counts this rank as gone", 0);
@@ -400,7 +397,7 @@ static int64_t asked_until(const weft__tcp_dial *dial)
     const int64_t most_ns = dial->began_ns + UNHEARD_MS * WEFT__MS;
     if (dial->peer->state == WEFT__TCP_ASTRAY) return most_ns;
     if (dial->mend_until_ns) return dial->mend_until_ns < most_ns ? dial->mend_until_ns : most_ns;
-    return dial->crossed_until_ns ? dial->crossed_until_ns : patience_ns();
+    return patience_ns();
 }
 
 static void attempt(weft__tcp_dial *dial)
@@ -527,7 +524,6 @@ static weft__tcp_dial *find_due(weft__tcp *tcp, int64_t now_ns)
 static void leave_out(weft__tcp_dial *dial, int64_t late_ns)
 {
     if (dial->mend_until_ns) dial->mend_until_ns += late_ns;
-    if (dial->crossed_until_ns) dial->crossed_until_ns += late_ns;
 }
 
 /* Before it is judged: what it waits for may lie in its socket.  False: it does not, or a kernel without memory takes nothing from
@@ -551,7 +547,6 @@ static void wait_for_the_silent(weft__tcp_dial *dial)
 {
     dial->late = true;
     dial->unanswered = 0;
-    dial->crossed_until_ns = 0; /* crossed again, it waits anew for the other's */
     if (dial->mend_until_ns) dial->mend_until_ns = mend_until();
     if (weft__tcp_is_acknowledged(dial->polled.fd))
         limit(dial, patience_ns());
@@ -571,9 +566,6 @@ void weft__tcp_dials_due(weft__tcp *tcp, int64_t now_ns)
         if (take_what_has_come(dial, &stands)) continue;
         if (stands && !waits) {
             wait_for_the_silent(dial);
-        } else if (dial->crossed_until_ns && now_ns >= dial->crossed_until_ns) {
-            dial->crossed_until_ns = 0;
-            give_up(dial, "keeps its own connection and never finishes it", 0);
         } else if (waits) {
             if (dial->step == AWAITING) dial->attempts = dial->unanswered = 0;
             attempt(dial);
