@@ -9,8 +9,9 @@
 
 #include <stdlib.h>
 
-#define KEPT_NS   (2000 * WEFT__MS) /* what a rank has said has left its process by then, or never does */
-#define KEPT_MOST 256
+#define KEPT_NS    (2000 * WEFT__MS) /* what a rank has said has left its process by then, or never does */
+#define KEPT_MOST  256
+#define KEPT_BYTES ((size_t)4 << 20) /* of all together */
 
 typedef struct told_death {
     weft__telling telling;
@@ -37,12 +38,14 @@ static void free_death(told_death *death)
     free(death);
 }
 
-/* Many that die at once do not take memory without bounds: of more than that the oldest is let go of. */
+/* Many that die at once do not take memory without bounds, which a death takes by the hosts and ranks that there are: of more than that
+ * the oldest is let go of, as each time one at most has been added. */
 static void keep(weft_context *ctx, told_death *death)
 {
     told_death *oldest = NULL;
     int kept = 0;
     death->kept_ns = weft__now_ns() + KEPT_NS;
+    weft__alarm_check(ctx, death->kept_ns);
     WEFT__LIST_EACH(&ctx->told_deaths, at)
     {
         told_death *other = WEFT__LIST_ENTRY(at, told_death, link);
@@ -50,8 +53,8 @@ static void keep(weft_context *ctx, told_death *death)
         kept++;
         if (!oldest || other->kept_ns < oldest->kept_ns) oldest = other;
     }
-    if (kept > KEPT_MOST) free_death(oldest);
-    weft__alarm_check(ctx, death->kept_ns);
+    if (kept > KEPT_MOST || (kept > 1 && (size_t)kept * weft__telling_bytes(&oldest->telling) > KEPT_BYTES))
+        free_death(oldest);
 }
 
 void weft__death_told(weft__telling *telling)

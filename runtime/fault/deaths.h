@@ -5,7 +5,7 @@
  * and how it is gone, by which it is known what they answer.  That somebody is presumed dead where ranks agree about that
  * (views.md) is an accusation, which each hears of who accuses; and that one has left is its own word.
  *
- * A death is kept while an answer is awaited, and two seconds after that (of many at once: of 256).  Where one that has answered
+ * A death is kept while an answer is awaited, and two seconds after that (of many at once: of 256, and of fewer where they take more than 4 MiB).  Where one that has answered
  * dies or leaves within that time, words that it had for others may be lost with it: its host is gone past then, as if it had
  * not answered.  A PASS that comes later is passed on once more, away from where it comes from, so it ends.
  *
@@ -17,7 +17,8 @@
  * - Whoever lives sees to all whom it has told, and to all on the sides to which it has passed it on: to those of a host whose
  *   speaker ends, and to the hosts beyond, it turns itself.  If it ends within two seconds of that, who has told it does so in its
  *   place, and so on up to the one that watches over the dead; and if that one ends, the next that does begins, for the sides
- *   that it has not told already.  So all who live and can be reached hear of it, however many end one behind the other.
+ *   that it has not told already.  So all who live and can be reached hear of it, however many end one behind the other,
+ *   as long as the death is kept there.
  * - Ranks of the dead one's host see its process end by themselves, and are not told but where it has become another program, or
  *   is only presumed dead; one of them is asked to pass it on all the same. */
 #ifndef WEFT_RUNTIME_DEATHS_H

@@ -179,14 +179,19 @@ static void tell_each(weft_group *group, bool elsewhere)
 
 /* ---- many ---- */
 
+size_t weft__telling_bytes(const weft__telling *t)
+{
+    const weft__seats *tree = tree_of(t);
+    return sizeof *t->hosts + (size_t)tree->hosts * sizeof t->hosts->of[0] +
+           (size_t)tree->size * sizeof(bool);
+}
+
 bool weft__telling_open(weft__telling *t, const weft__notice *notice)
 {
     const weft__seats *tree = tree_of(t);
     weft__told_hosts *hosts;
-    size_t bytes =
-        sizeof *hosts + (size_t)tree->hosts * sizeof hosts->of[0] + (size_t)tree->size * sizeof(bool);
     if (tree->hosts <= t->ctx->told_at_once) return false;
-    hosts = calloc(1, bytes);
+    hosts = calloc(1, weft__telling_bytes(t));
     if (!hosts) return false;
     hosts->wants = (bool *)&hosts->of[tree->hosts];
     hosts->notice = *notice;

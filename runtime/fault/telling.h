@@ -78,5 +78,6 @@ void weft__telling_pass_on(weft__telling *telling, int member, const weft__notic
 void weft__telling_take_answer(weft__telling *telling, int from, const weft__notice *told);
 /* A death, of which that rank may have had words that end with it: if it has answered, its host is gone past now. */
 void weft__telling_loses(weft__telling *telling, int rank);
+size_t weft__telling_bytes(const weft__telling *telling); /* of memory, where its hosts are many */
 bool weft__telling_goes_on(const weft__telling *telling); /* something is awaited, or put off */
 #endif
