@@ -95,7 +95,7 @@ static weft__memory *memory_find(weft__nccl *nccl, const void *at)
     return found;
 }
 
-/* Of what CUDA's own allocator gives NCCL makes no window: it fails before the ranks meet, and the others wait for it. */
+/* NCCL makes no window of what CUDA's own allocator gives: that fails before the ranks meet, and the others wait for it. */
 bool weft__memory_is_shareable(weft_backend *backend, const void *ptr)
 {
     const weft__memory *memory = memory_find(weft__nccl_of(backend), ptr);
