@@ -46,11 +46,11 @@ static bool send_part(weft__p2p *p2p, int peer, const weft__frame *frame, const 
     return true;
 }
 
-void weft__p2p_note(weft__p2p *p2p, int peer, const weft__frame *frame, const void *payload, size_t length)
+bool weft__p2p_note(weft__p2p *p2p, int peer, const weft__frame *frame, const void *payload, size_t length)
 {
     weft__frame copy = *frame;
     copy.length = (uint32_t)length;
-    send_part(p2p, peer, &copy, payload, false);
+    return send_part(p2p, peer, &copy, payload, false);
 }
 
 weft_status weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length)
@@ -77,6 +77,8 @@ weft_status weft__p2p_open(int me, int world, size_t eager_bytes, weft__p2p_even
     p2p->sink.header = weft__p2p_header;
     p2p->sink.arrived = weft__p2p_arrived;
     p2p->sink.lost = weft__p2p_lost;
+    p2p->sink.left = weft__p2p_left;
+    p2p->sink.lacks = weft__p2p_lacks;
     p2p->sink.connected = weft__p2p_connected;
     p2p->sink.let_go = weft__p2p_goes_astray;
     p2p->peers = calloc((size_t)world, sizeof *p2p->peers);
@@ -512,30 +514,6 @@ void weft__p2p_end_send(weft__p2p *p2p, weft__send *send)
         weft__p2p_finish_send(p2p, send, WEFT_ERR_PEER);
 }
 
-void weft__p2p_bye_to(weft__p2p *p2p, int peer)
-{
-    weft__peer_box *box = &p2p->peers[peer];
-    const weft__frame frame = {.kind = WEFT__FRAME_BYE,
-                               .tag = (int32_t)p2p->bye_status,
-                               .length = (uint32_t)strlen(p2p->bye_why)};
-    /* Where nothing ever went, nobody can be waiting for something to be taken. */
-    box->bye_awaited = box->touched;
-    if (!send_part(p2p, peer, &frame, p2p->bye_why, false)) box->bye_awaited = false;
-}
-
-void weft__p2p_bye(weft__p2p *p2p, weft_status status, const char *why)
-{
-    p2p->leaving_all = true;
-    p2p->bye_status = status;
-    snprintf(p2p->bye_why, sizeof p2p->bye_why, "%s", why);
-    for (int peer = 0; peer < p2p->world; peer++) {
-        const weft__peer_box *box = &p2p->peers[peer];
-        /* Whoever shares the segment watches this process, and would take its end for a death. */
-        bool polled = box->route && box->route->traits & WEFT__TRANSPORT_LOCAL;
-        if (box->route && !box->gone && (polled || box->touched)) weft__p2p_bye_to(p2p, peer);
-    }
-}
-
 bool weft__p2p_touched(const weft__p2p *p2p, int peer)
 {
     return p2p->peers[peer].touched;
@@ -544,37 +522,6 @@ bool weft__p2p_touched(const weft__p2p *p2p, int peer)
 bool weft__p2p_heard(const weft__p2p *p2p, int peer)
 {
     return p2p->peers[peer].heard;
-}
-
-bool weft__p2p_awaits_bye(const weft__p2p *p2p, int peer)
-{
-    const weft__peer_box *box = &p2p->peers[peer];
-    return box->bye_awaited && !box->gone && !box->bye_taken && !box->said_bye;
-}
-
-int weft__p2p_bye_awaited(const weft__p2p *p2p)
-{
-    for (int peer = 0; peer < p2p->world; peer++)
-        if (weft__p2p_awaits_bye(p2p, peer)) return peer;
-    return -1;
-}
-
-bool weft__p2p_took_bye(const weft__p2p *p2p, int peer)
-{
-    return p2p->peers[peer].bye_taken;
-}
-
-/* Routes of peers that have left go when our answer to their goodbye is out. */
-static void drop_routes(weft__p2p *p2p)
-{
-    WEFT__LIST_EACH(&p2p->leaving, at)
-    {
-        weft__peer_box *box = WEFT__LIST_ENTRY(at, weft__peer_box, leaving);
-        const int peer = (int)(box - p2p->peers);
-        if (!box->route->flushed(box->route, peer)) continue;
-        weft__list_remove(at);
-        box->route->drop(box->route, peer);
-    }
 }
 
 int weft__p2p_poll(weft__p2p *p2p)
@@ -586,7 +533,7 @@ int weft__p2p_poll(weft__p2p *p2p)
         moved += push(p2p, WEFT__LIST_ENTRY(p2p->ready.next, weft__send, ready));
         done++;
     }
-    if (WEFT__UNLIKELY(!weft__list_empty(&p2p->leaving))) drop_routes(p2p);
+    if (WEFT__UNLIKELY(!weft__list_empty(&p2p->leaving))) weft__p2p_drop_routes(p2p);
     return done;
 }
 

@@ -80,6 +80,7 @@ struct weft__p2p_events {
                       int peer); /* a connection to it is there; NULL: nobody asks */
     void (*let_go)(weft__p2p_events *events, int peer,
                    const char *why); /* as lost, but it lives and begins anew (transport.h) */
+    void (*lacks)(weft__p2p_events *events, int64_t until_ns); /* a sink's (transport.h); NULL: nobody asks */
 };
 
 /* eager_bytes: the longest message that goes unasked. */
@@ -162,8 +163,9 @@ void weft__p2p_forget_group(weft__p2p *p2p, uint64_t group);
 /* A small message to the runtime of peer; copied. */
 weft_status weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length);
 
-/* Goodbye to every peer that may hold something of ours. */
-void weft__p2p_bye(weft__p2p *p2p, weft_status status, const char *why);
+/* Goodbye to every peer that a frame was exchanged with.  Who shares memory with this rank finds it there as this
+ * process ends; at_once: and is told now, as all must be that do not leave too. */
+void weft__p2p_bye(weft__p2p *p2p, weft_status status, const char *why, bool at_once);
 bool weft__p2p_touched(const weft__p2p *p2p, int peer); /* did anything ever go there or come from there? */
 bool weft__p2p_heard(const weft__p2p *p2p, int peer);   /* has anything come from there? */
 bool weft__p2p_awaits_bye(const weft__p2p *p2p, int peer); /* it has not taken this rank's goodbye */

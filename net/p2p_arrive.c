@@ -422,26 +422,6 @@ static void clear_arrived(weft__p2p *p2p, int peer, const weft__frame *frame)
         weft__p2p_flow(p2p, send, frame->sequence, own);
 }
 
-static void bye_arrived(weft__p2p *p2p, int peer, const weft__frame *frame, const char *why)
-{
-    weft__peer_box *box = &p2p->peers[peer];
-    weft__frame taken = {.kind = WEFT__FRAME_BYE_TAKEN};
-    box->said_bye = true;
-    weft__p2p_note(p2p, peer, &taken, NULL, 0);
-    if (weft__list_empty(&box->leaving)) weft__list_append(&p2p->leaving, &box->leaving);
-    p2p->events->left(p2p->events, peer, (weft_status)frame->tag, why);
-}
-
-/* Nothing more comes from it, and it closes its end of a connection: that is no break, which would be mended.  A ring
- * in shared memory is read on: the other end waits until all that it wrote is taken. */
-static void bye_taken_arrived(weft__p2p *p2p, int peer)
-{
-    weft__peer_box *box = &p2p->peers[peer];
-    weft__transport *route = box->route;
-    box->bye_taken = true;
-    if (!(route->traits & WEFT__TRANSPORT_LOCAL) && route->flushed(route, peer)) route->drop(route, peer);
-}
-
 void weft__p2p_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where)
 {
     weft__p2p *p2p = WEFT__OWNER(sink, weft__p2p, sink);
@@ -461,11 +441,17 @@ void weft__p2p_arrived(weft__sink *sink, int peer, const weft__frame *frame, voi
         break;
     case WEFT__FRAME_BYE:
         if (where) ((char *)where)[frame->length] = 0;
-        bye_arrived(p2p, peer, frame, where ? where : "");
+        weft__p2p_bye_arrived(p2p, peer, (weft_status)frame->tag, where ? where : "");
         break;
-    case WEFT__FRAME_BYE_TAKEN: bye_taken_arrived(p2p, peer); break;
+    case WEFT__FRAME_BYE_TAKEN: weft__p2p_bye_taken(p2p, peer); break;
     default: break;
     }
+}
+
+void weft__p2p_lacks(weft__sink *sink, int64_t until_ns)
+{
+    weft__p2p *p2p = WEFT__OWNER(sink, weft__p2p, sink);
+    if (p2p->events->lacks) p2p->events->lacks(p2p->events, until_ns);
 }
 
 void weft__p2p_lost(weft__sink *sink, int peer, const char *why)
@@ -526,8 +512,8 @@ void weft__p2p_forget_group(weft__p2p *p2p, uint64_t group)
 void weft__p2p_ended(weft__p2p *p2p, int peer)
 {
     const weft__peer_box *box = &p2p->peers[peer];
-    if (box->route && box->route->traits & WEFT__TRANSPORT_LOCAL && !box->gone && !box->said_bye)
-        box->route->drop(box->route, peer);
+    /* Also of one that has left: what waits to go there, for want of memory, waits no longer. */
+    if (box->route && box->route->traits & WEFT__TRANSPORT_LOCAL) box->route->drop(box->route, peer);
 }
 
 static void drop_route(const weft__peer_box *box, int peer, bool lives)

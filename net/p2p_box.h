@@ -199,7 +199,7 @@ static inline void weft__p2p_take_back(weft__peer_box *box, size_t cost)
 {
     box->credit = WEFT__CREDIT_BYTES - box->credit < cost ? WEFT__CREDIT_BYTES : box->credit + cost;
 }
-void weft__p2p_note(weft__p2p *p2p, int peer, const weft__frame *frame, const void *payload, size_t length);
+bool weft__p2p_note(weft__p2p *p2p, int peer, const weft__frame *frame, const void *payload, size_t length);
 /* The send may flow into that receive of its peer (id on the wire; or, to this rank itself, the receive). */
 void weft__p2p_flow(weft__p2p *p2p, weft__send *send, uint64_t recv_id, weft__recv *own);
 weft__send *weft__p2p_find_send(weft__p2p *p2p, uint64_t id); /* NULL: gone */
@@ -226,6 +226,7 @@ static inline void weft__copy_small(void *to, const void *from, size_t bytes)
 void *weft__p2p_header(weft__sink *sink, int peer, const weft__frame *frame);
 void weft__p2p_arrived(weft__sink *sink, int peer, const weft__frame *frame, void *where);
 void weft__p2p_lost(weft__sink *sink, int peer, const char *why);
+void weft__p2p_lacks(weft__sink *sink, int64_t until_ns);
 /* What a receive or a probe is told of its message, before its bytes are there. */
 static inline weft__recv_result weft__p2p_result(int peer, const weft__frame *frame)
 {
@@ -239,7 +240,15 @@ static inline weft__recv_result weft__p2p_result(int peer, const weft__frame *fr
                                .said = apart ? (uint32_t)(frame->signature[1] >> 8) : 0,
                                .number = apart ? frame->signature[0] : 0};
 }
+
+/* p2p_bye.c */
 void weft__p2p_bye_to(weft__p2p *p2p, int peer); /* our goodbye, which is awaited there */
+void weft__p2p_bye_arrived(weft__p2p *p2p, int peer, weft_status status, const char *why);
+void weft__p2p_bye_taken(weft__p2p *p2p, int peer);
+void weft__p2p_left(weft__sink *sink, int peer, weft_status status, const char *why);
+/* Routes of peers that have left go when our answer to their goodbye is out. */
+void weft__p2p_drop_routes(weft__p2p *p2p);
+
 void weft__p2p_connected(weft__sink *sink, int peer);
 void weft__p2p_goes_astray(weft__sink *sink, int peer, const char *why);
 #endif

@@ -15,7 +15,6 @@
 
 #define PAGE       4096u
 #define STEP_BYTES ((uint64_t)64 << 20) /* reserved between checks of what is left */
-#define KEEP_BYTES ((uint64_t)32 << 20) /* left to the rest of the machine */
 #define MARK_RANKS 32                   /* in one word, below the generation */
 
 typedef struct view { /* of a peer's region */
@@ -130,10 +129,9 @@ weft_status weft__region_claim(weft__regions *regions, uint64_t bytes, weft__reg
 
 static weft_status look_for_room(uint64_t bytes)
 {
-    uint64_t available = weft__mem_available();
-    if (available >= KEEP_BYTES && bytes <= available - KEEP_BYTES) return WEFT_OK;
+    if (weft__mem_spare(bytes)) return WEFT_OK;
     return weft__fail(WEFT_ERR_MEMORY, "no memory: %llu bytes are needed, %llu can be had",
-                      (unsigned long long)bytes, (unsigned long long)available);
+                      (unsigned long long)bytes, (unsigned long long)weft__mem_available());
 }
 
 static weft_status reserve(const weft__regions *regions, const weft__region *region)

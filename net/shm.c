@@ -69,7 +69,7 @@ static void unqueue(weft__shm *s, weft__shm_peer *l, weft__outgoing *out)
 static void fail_queue(weft__shm *s, weft__shm_peer *l, weft_status status)
 {
     weft__outgoing *out;
-    weft__shm_has_enough(s, l);
+    l->lacks = false;
     while ((out = weft__shm_head(l))) {
         unqueue(s, l, out);
         out->sent(out, status);
@@ -214,7 +214,7 @@ static void shm_retract(weft__transport *t, weft__outgoing *out)
 
     if (out != l->half || l->state != WEFT__SHM_OPEN) {
         unqueue(s, l, out);
-        if (!weft__shm_head(l)) weft__shm_has_enough(s, l);
+        if (!weft__shm_head(l)) l->lacks = false;
         return;
     }
     WEFT__ASSERT(l->promised);
@@ -400,12 +400,12 @@ static int shm_poll(weft__transport *t, int budget)
 /* ---- state ------------------------------------------------------------------------------------ */
 
 /* Asked after arming the own bell: a record, a call or room that comes later is rung for.  Nobody rings for
- * memory. */
+ * memory: for that the sink is told when to look again. */
 static bool shm_busy(const weft__transport *t)
 {
     weft__shm *s = weft__shm_of(t);
 
-    if (weft__segment_calls(s->segment) != s->calls || s->n_lacks) return true;
+    if (weft__segment_calls(s->segment) != s->calls) return true;
     for (int i = 0; i < s->n_heard; i++) {
         const weft__shm_peer *l = s->heard[i];
         if (l->state == WEFT__SHM_OPEN && (weft__ring_ready(&l->in) || weft__ring_untold(&l->in)))
@@ -443,6 +443,7 @@ static void shm_drop(weft__transport *t, int peer)
         peer_to(l, WEFT__SHM_DRAINING);
         while (drained < l->in.bytes && read_record(s, l, &poll_bytes))
             drained = (size_t)(l->in.position - from);
+        weft__shm_hear_left(s, l); /* behind all that it had said */
     }
     if (l->state != WEFT__SHM_GONE) peer_to(l, WEFT__SHM_GONE);
     fail_queue(s, l, WEFT_ERR_PEER);
@@ -488,6 +489,8 @@ weft_status weft__shm_open(weft__segment *segment, const int *local_of, int worl
                                           .busy = shm_busy,
                                           .flushed = shm_flushed,
                                           .want = weft__shm_want,
+                                          .leave = weft__shm_leave,
+                                          .tell_left = weft__shm_tell_left,
                                           .drop = shm_drop,
                                           .close = shm_close};
     size_t n = (size_t)segment->size, ranks = (size_t)world;

@@ -22,6 +22,7 @@ typedef struct weft__shm_peer {
     bool seen;         /* `frame` has been read, and nothing else of its record */
     bool begun;        /* `frame` is the sink's, its payload has not been read to the end */
     bool awaited;      /* the last poll found nothing */
+    bool left;         /* it has told, otherwise than by a frame, that it left */
     size_t read_bytes; /* of its payload */
     char *where;       /* where its payload goes, or NULL */
     weft__frame frame;
@@ -45,8 +46,9 @@ typedef struct weft__shm {
     bool polling;
     uint32_t calls;        /* so many have been looked at */
     int n_heard, n_spoken; /* peers that have called this rank, and for whom it has had a frame */
-    int n_lacks;           /* of the latter: for whose ring there is no memory */
-    int64_t try_ns;        /* when to ask for it again */
+    int64_t try_ns;        /* not before it memory for rings is asked for */
+    int64_t warned_ns;     /* when the log was told last that there was none */
+    size_t granted;        /* bytes for further rings, which were there when it was looked */
     weft__shm_peer **heard, **spoken;
     weft__shm_peer *peers;
 } weft__shm;
@@ -83,7 +85,9 @@ static inline void weft__shm_hear(weft__shm *s)
 }
 /* Frames for a peer that has no ring from here: makes it.  False: there is no memory, and they wait for it. */
 bool weft__shm_call(weft__shm *s, weft__shm_peer *l);
-/* None wait any more. */
-void weft__shm_has_enough(weft__shm *s, weft__shm_peer *l);
+/* Has it left, without a frame that says so?  Then the sink hears it, once. */
+void weft__shm_hear_left(weft__shm *s, weft__shm_peer *l);
+void weft__shm_leave(weft__transport *t, weft_status status, const char *why);
+void weft__shm_tell_left(weft__transport *t, int peer);
 const char *weft__shm_want(const weft__transport *t, int peer);
 #endif

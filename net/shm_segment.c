@@ -1,7 +1,7 @@
 /* shm_segment.c - the segment: its layout, its one mapping per process, blocks and bells.
  *
- * Layout, in whole pages: the control block of every rank (control line, a bit per peer that has called,
- * board); every rank's taken lines, one per peer; its marks; every rank's inbound rings, side by side; every
+ * Layout, in whole pages: the control block of every rank (control line, a bit per peer that has called, one
+ * per peer that has told that it left, what it says as it leaves itself, board); every rank's taken lines, one per peer; its marks; every rank's inbound rings, side by side; every
  * rank's arena of blocks; every rank's space for regions.  All sizes follow from the number of ranks and from what
  * blocks they all ask for, so nothing but the descriptor has to be agreed.  Only the control blocks, of O(1) pages a
  * rank, are reserved at joining, by the leader; all else by who uses it first.  So what the segment takes grows
@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -33,7 +34,10 @@
 #define SEALS \
     (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) /* nobody can cut it short: no SIGBUS for the others */
 #define SPACE_BYTES ((uint64_t)1 << 46)         /* of addresses for the regions of a rank */
-#define CALL_BITS   64                          /* of one word that tells who has called */
+#define BITS        64                          /* of one word that tells who has called, or left */
+
+/* What a rank's bits tell of each other one. */
+enum bit_kind { HAS_CALLED, HAS_LEFT, BIT_KINDS };
 
 /* The blocks of this rank. */
 struct weft__arena {
@@ -83,12 +87,19 @@ static size_t blocks_at(const weft__segment *segment)
     return rings_at(segment) + n * n * segment->ring_bytes;
 }
 
+/* In a rank's control block: behind the bits of both kinds. */
+static size_t parting_at(const weft__segment *segment)
+{
+    size_t words = round_up((size_t)segment->size, BITS) / BITS;
+    return round_up(sizeof(weft__control_line) + BIT_KINDS * words * sizeof(uint64_t), WEFT__LINE);
+}
+
 static void lay_out(weft__segment *segment, weft__segment_arena arena)
 {
     size_t n = (size_t)segment->size;
 
     segment->control_bytes =
-        round_up(sizeof(weft__control_line) + round_up(n, CALL_BITS) / 8 + WEFT__SEGMENT_BOARD_BYTES, PAGE);
+        round_up(parting_at(segment) + sizeof(weft__parting) + WEFT__SEGMENT_BOARD_BYTES, PAGE);
     segment->taken_bytes = round_up(n * sizeof(weft__taken_line), PAGE);
     segment->marks_bytes = round_up(WEFT__REGIONS_MAX * weft__mark_words(segment) * sizeof(uint64_t), PAGE);
     segment->ring_bytes = ring_bytes_for(n);
@@ -221,32 +232,82 @@ bool weft__segment_reserve_marks(const weft__segment *segment, uint32_t region)
 
 /* ---- calls -------------------------------------------------------------------------------------- */
 
-/* The word that tells whether `sender` has called `receiver`, and its bit there. */
-static _Atomic uint64_t *call_word(const weft__segment *segment, int receiver, int sender, uint64_t *bit)
+/* The word that tells that of `sender` to `receiver`, and its bit there. */
+static _Atomic uint64_t *word_of(const weft__segment *segment, int receiver, int sender, enum bit_kind kind,
+                                 uint64_t *bit)
 {
-    *bit = UINT64_C(1) << (unsigned)sender % CALL_BITS;
-    return (_Atomic uint64_t *)(void *)(control_of(segment, receiver) + 1) + (unsigned)sender / CALL_BITS;
+    size_t words = round_up((size_t)segment->size, BITS) / BITS;
+    *bit = UINT64_C(1) << (unsigned)sender % BITS;
+    return (_Atomic uint64_t *)(void *)(control_of(segment, receiver) + 1) + (size_t)kind * words +
+           (unsigned)sender / BITS;
+}
+
+static void tell(const weft__segment *segment, int receiver, enum bit_kind kind)
+{
+    uint64_t bit;
+    _Atomic uint64_t *word = word_of(segment, receiver, segment->rank, kind, &bit);
+    atomic_fetch_or_explicit(word, bit, memory_order_release);
+    atomic_fetch_add_explicit(&segment->peers[receiver].control->calls, 1, memory_order_release);
+}
+
+static bool was_told(const weft__segment *segment, int sender, enum bit_kind kind)
+{
+    uint64_t bit;
+    const _Atomic uint64_t *word = word_of(segment, segment->rank, sender, kind, &bit);
+    return (atomic_load_explicit(word, memory_order_acquire) & bit) != 0;
 }
 
 bool weft__segment_call(const weft__segment *segment, int receiver)
 {
     int self = segment->rank;
-    uint64_t bit;
-    _Atomic uint64_t *word = call_word(segment, receiver, self, &bit);
 
     if (!reserve_at(segment, weft__segment_taken(segment, receiver, self), sizeof(weft__taken_line)) ||
         !reserve_at(segment, weft__segment_ring(segment, receiver, self), segment->ring_bytes))
         return false;
-    atomic_fetch_or_explicit(word, bit, memory_order_release);
-    atomic_fetch_add_explicit(&segment->peers[receiver].control->calls, 1, memory_order_release);
+    tell(segment, receiver, HAS_CALLED);
     return true;
 }
 
 bool weft__segment_has_called(const weft__segment *segment, int sender)
 {
-    uint64_t bit;
-    const _Atomic uint64_t *word = call_word(segment, segment->rank, sender, &bit);
-    return (atomic_load_explicit(word, memory_order_acquire) & bit) != 0;
+    return was_told(segment, sender, HAS_CALLED);
+}
+
+/* ---- goodbyes ----------------------------------------------------------------------------------- */
+
+static weft__parting *parting_of(const weft__segment *segment, int local)
+{
+    return (weft__parting *)(void *)((char *)control_of(segment, local) + parting_at(segment));
+}
+
+void weft__segment_leave(const weft__segment *segment, weft_status status, const char *why)
+{
+    weft__parting *parting = parting_of(segment, segment->rank);
+    WEFT__ASSERT(!atomic_load(&parting->said));
+    parting->status = (int32_t)status;
+    (void)snprintf(parting->why, sizeof parting->why, "%s", why);
+    atomic_store_explicit(&parting->said, 1, memory_order_release);
+}
+
+void weft__segment_tell_left(const weft__segment *segment, int receiver)
+{
+    tell(segment, receiver, HAS_LEFT);
+}
+
+bool weft__segment_told_left(const weft__segment *segment, int sender)
+{
+    return was_told(segment, sender, HAS_LEFT);
+}
+
+bool weft__segment_has_left(const weft__segment *segment, int local, weft_status *status,
+                            char why[static WEFT__SENTENCE_BYTES])
+{
+    const weft__parting *parting = parting_of(segment, local);
+    if (!atomic_load_explicit(&parting->said, memory_order_acquire)) return false;
+    *status = (weft_status)parting->status;
+    memcpy(why, parting->why, WEFT__SENTENCE_BYTES);
+    why[WEFT__SENTENCE_BYTES - 1] = 0;
+    return true;
 }
 
 /* ---- joining ------------------------------------------------------------------------------------ */

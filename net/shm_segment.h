@@ -16,6 +16,7 @@
 #include "check.h"
 #include "fence.h"
 #include "process.h"
+#include "status.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,8 +31,17 @@
 typedef struct weft__control_line {
     _Alignas(WEFT__LINE) _Atomic uint32_t armed; /* 1: ring the bell after publishing something for me */
     _Atomic uint32_t fence; /* weft__fence_kind: with which it arms; a heavy one, and ringers' is light */
-    _Atomic uint32_t calls; /* how many rings to this rank have been made, which their senders count */
+    _Atomic uint32_t
+        calls; /* how many rings to this rank have been made, and who told it that they have left: counted by
+                               them */
 } weft__control_line;
+
+/* What a rank that leaves says to those of its host to which it has no ring; it writes that before `said`. */
+typedef struct weft__parting {
+    _Alignas(WEFT__LINE) _Atomic uint32_t said; /* 1: it has left */
+    int32_t status;                             /* a weft_status */
+    char why[WEFT__SENTENCE_BYTES];
+} weft__parting;
 
 /* How far a rank has read one of its inbound rings; one per peer, with pages once such a ring has them. */
 typedef struct weft__taken_line {
@@ -53,14 +63,15 @@ typedef struct weft__segment {
     int rank, size;            /* local */
     weft__segment_peer *peers; /* size of them */
     size_t ring_bytes;         /* of each inbound ring */
-    size_t control_bytes;      /* control line, who has called, and board of one rank, whole pages */
-    size_t taken_bytes;        /* taken lines of one rank, whole pages */
-    size_t marks_bytes;        /* marks of one rank, whole pages */
-    size_t block_bytes;        /* of a block in an arena, whole pages */
-    uint32_t blocks;           /* in each rank's arena */
-    char *base;                /* one mapping for all ranks that are threads of this process */
-    size_t bytes;              /* mapped there */
-    uint64_t space_bytes;      /* behind them in the segment: for regions of each rank; 0: not possible */
+    size_t
+        control_bytes; /* control line, who has called and left, parting and board of one rank, whole pages */
+    size_t taken_bytes;   /* taken lines of one rank, whole pages */
+    size_t marks_bytes;   /* marks of one rank, whole pages */
+    size_t block_bytes;   /* of a block in an arena, whole pages */
+    uint32_t blocks;      /* in each rank's arena */
+    char *base;           /* one mapping for all ranks that are threads of this process */
+    size_t bytes;         /* mapped there */
+    uint64_t space_bytes; /* behind them in the segment: for regions of each rank; 0: not possible */
     int memfd;
     bool light;                /* heavy fences reach this process (fence.h) */
     struct weft__arena *arena; /* blocks of this rank: free list; private */
@@ -106,6 +117,15 @@ static inline uint32_t weft__segment_calls(const weft__segment *segment)
     return atomic_load_explicit(&segment->peers[segment->rank].control->calls, memory_order_seq_cst);
 }
 bool weft__segment_has_called(const weft__segment *segment, int sender);
+
+/* This rank leaves, and whoever looks finds that. */
+void weft__segment_leave(const weft__segment *segment, weft_status status, const char *why);
+/* Then: `receiver` looks, as after a call. */
+void weft__segment_tell_left(const weft__segment *segment, int receiver);
+bool weft__segment_told_left(const weft__segment *segment, int sender); /* this rank */
+/* Has that local rank left, and with what?  What it says has an end. */
+bool weft__segment_has_left(const weft__segment *segment, int local, weft_status *status,
+                            char why[static WEFT__SENTENCE_BYTES]);
 
 /* Another part of the segment; one mapping per process, as of the whole.  NULL: not possible. */
 char *weft__segment_map(const weft__segment *segment, uint64_t offset, size_t bytes);

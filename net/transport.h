@@ -49,6 +49,12 @@ struct weft__sink {
     /* As lost, but it lives and asks for a connection that begins anew: it had let go of this rank (begin_anew).
      * Whoever does not begin anew before this returns refuses it.  NULL: it is lost. */
     void (*let_go)(weft__sink *sink, int peer, const char *why);
+    /* It has left, with that, and says nothing more: seen otherwise than by a frame (leave).  Once or more for each peer.
+     * NULL: nobody asks. */
+    void (*left)(weft__sink *sink, int peer, weft_status status, const char *why);
+    /* Frames wait for what this process lacks, for which no descriptor and no peer will wake anybody: poll is to be called
+     * at that time.  Told anew by each try that fails.  NULL: nobody asks. */
+    void (*lacks)(weft__sink *sink, int64_t until_ns);
 };
 
 /* What holds of a transport.  Whoever has to know asks for one of these, and never which transport it is.
@@ -122,6 +128,11 @@ struct weft__transport {
     /* As drop, of a peer that lives: what is written and has not been acknowledged ends in ERR_PEER too, as it may never arrive,
      * and nothing else would tell.  NULL: as drop. */
     void (*drop_living)(weft__transport *t, int peer);
+    /* This rank leaves, with that: peers that see its process end find it there, unless a frame has told them before, and
+     * their sinks hear `left`.  NULL: no peer sees that. */
+    void (*leave)(weft__transport *t, weft_status status, const char *why);
+    /* And this peer, to which no frame was ever sent, hears it now.  It takes no memory.  NULL: as leave is. */
+    void (*tell_left)(weft__transport *t, int peer);
     /* After drop, drop_living or lost: peer lives, and is tried again and again until it is dropped, or lost once more.  Its next
      * connection, of which sink->connected tells, begins a sequence of frames of its own, and its other end lets go
      * of the one before too.  Until then sends to it end in ERR_PEER.  NULL: never. */

@@ -1,6 +1,7 @@
 /* events.c - what the point-to-point layer and the kernel report about peers, handed on to where it is dealt
  * with. */
 #include "events.h"
+#include "alarm.h"
 #include "between.h"
 #include "peer.h"
 #include "protocol.h"
@@ -42,6 +43,12 @@ static void on_left(weft__p2p_events *events, int peer, weft_status status, cons
     }
     snprintf(text, sizeof text, "has aborted: %.150s", why);
     weft__peer_gone(context_of(events), peer, WEFT__DIED, false, text);
+}
+
+/* Whoever polls next tries again; where nobody does, the watchdog. */
+static void on_lacks(weft__p2p_events *events, int64_t until_ns)
+{
+    weft__alarm_check(context_of(events), until_ns);
 }
 
 static void leave_without(weft_context *ctx, int peer)
@@ -102,5 +109,5 @@ static void on_let_go(weft__p2p_events *events, int peer, const char *why)
 void weft__events_init(weft_context *ctx)
 {
     ctx->p2p_events =
-        (weft__p2p_events){on_collective, on_control, on_left, on_lost, on_connected, on_let_go};
+        (weft__p2p_events){on_collective, on_control, on_left, on_lost, on_connected, on_let_go, on_lacks};
 }

@@ -52,6 +52,12 @@ bool weft__group_shown(const weft_group *group, int member, weft__row *row)
     return ctx->segment && local >= 0 && weft__board_read(ctx->segment, local, group->id, row);
 }
 
+bool weft__group_shown_broken(const weft_group *group, int member)
+{
+    weft__row row;
+    return weft__group_shown(group, member, &row) && atomic_load(&row.broken);
+}
+
 /* Room for its seats, had before anybody hears of the group: one who had no memory once others have theirs would
  * leave them alone there.  Its members may become fewer.  False: no memory. */
 static bool reserve_seats(weft_group *group)

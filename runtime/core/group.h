@@ -104,8 +104,9 @@ typedef struct weft__shm_coll {
     weft__list ops;              /* requests, in order */
     weft__list read;             /* those done but for others that still read their buffers, in order */
     uint64_t *told;              /* EXCHANGING: slots told so far */
-    bool *heard;                 /* EXCHANGING: by whom */
-    int missing;                 /* EXCHANGING: members that have not told */
+    bool *heard;                 /* EXCHANGING: from whom what this rank awaits has come */
+    int missing;                 /* EXCHANGING: members below that have not told */
+    bool told_up;                /* EXCHANGING: this rank has, for its branch (slot_tree.h) */
     weft__member_slots **slots;  /* OPEN: of all members; else NULL */
     weft__shm_coll_lines *lines; /* OPEN, few members: for each slot; may be NULL even so */
     int *locals;                 /* their local ranks */
@@ -249,6 +250,8 @@ static inline int weft__group_maker(uint64_t id)
 uint8_t weft__group_modules(const weft_group *group);
 /* How far that member is, by what it shows on the board of this host.  False: that is not known here. */
 bool weft__group_shown(const weft_group *group, int member, weft__row *row);
+/* And that the group is broken there: it needs not be told. */
+bool weft__group_shown_broken(const weft_group *group, int member);
 /* Would all these ranks share this host's segment? */
 bool weft__on_one_segment(const weft_context *ctx, const int *world, int size);
 

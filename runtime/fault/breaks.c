@@ -57,11 +57,13 @@ static weft_group *next_to_repeat(weft_context *ctx)
 }
 
 /* told: this rank's watchdog has told it already, and the goodbye that it tells comes behind that.  Where all leave the
- * watchdog tells no goodbye, and so nothing that must come before one. */
-static void repeat_to(weft_context *ctx, const weft__notice *notice, bool told, const int *world, int size)
+ * watchdog tells no goodbye, and so nothing that must come before one.  shown: whoever shows that it knows of it is not told. */
+static void repeat_to(weft_context *ctx, const weft__notice *notice, bool told, const weft_group *shown,
+                      const int *world, int size)
 {
     for (int i = 0; i < size; i++) {
         if (world[i] == ctx->rank || weft__is_gone(&ctx->peers[world[i]])) continue;
+        if (shown && weft__group_shown_broken(shown, i)) continue;
         if (weft__peer_reached(ctx, world[i]))
             weft__p2p_control(ctx->p2p, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
         else if (!told && ctx->leaving != WEFT__LEAVES_TOGETHER)
@@ -74,14 +76,14 @@ static void repeat_late_abort(const weft_group *group)
     weft__notice notice;
     if (!group->late_abort) return;
     notice = weft__late_abort_notice(group);
-    repeat_to(group->ctx, &notice, true, group->world, group->size);
+    repeat_to(group->ctx, &notice, true, NULL, group->world, group->size);
 }
 
 static void repeat_group(weft_group *group)
 {
     weft__notice notice = weft__break_notice(group);
     group->repeated = true;
-    repeat_to(group->ctx, &notice, group->telling.all, group->world, group->size);
+    repeat_to(group->ctx, &notice, group->telling.all, group, group->world, group->size);
     repeat_late_abort(group);
 }
 
@@ -90,7 +92,7 @@ static void repeat_past(weft_context *ctx, past_break **at)
 {
     past_break *past = *at;
     *at = past->next;
-    repeat_to(ctx, &past->notice, past->told, past->world, past->size);
+    repeat_to(ctx, &past->notice, past->told, NULL, past->world, past->size);
     free(past);
 }
 

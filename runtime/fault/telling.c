@@ -128,13 +128,6 @@ static weft__peer *peer_of(const weft__telling *t, int member)
     return &t->ctx->peers[rank_of(t, member)];
 }
 
-/* By what it shows on the board: it needs not be told. */
-static bool is_broken_at(const weft_group *group, int member)
-{
-    weft__row row;
-    return weft__group_shown(group, member, &row) && atomic_load(&row.broken);
-}
-
 static bool is_mate(const weft__telling *t, int member)
 {
     const weft_context *ctx = t->ctx;
@@ -151,13 +144,15 @@ static bool wants_word(const weft__telling *t, int member)
     return !weft__peer_sees_end(t->ctx, rank_of(t, member), t->hosts->notice.subject);
 }
 
-/* A break goes over the data plane on this host, which needs no connection there and is driven whatever the other does. */
+/* A break goes over the data plane on this host, which needs no connection there and is driven whatever the other does; but
+ * it may need memory. */
 static void tell(weft__telling *t, int member, const weft__notice *notice)
 {
     weft_context *ctx = t->ctx;
     const int rank = rank_of(t, member);
     if (notice->kind != WEFT__NOTICE_BROKEN || ctx->peers[rank].local < 0 ||
-        weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_BROKEN, notice, sizeof *notice) != WEFT_OK)
+        weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_BROKEN, notice, sizeof *notice) != WEFT_OK ||
+        weft__peer_want(ctx, rank))
         weft__alarm_tell(ctx, rank, notice);
 }
 
@@ -170,7 +165,7 @@ static void tell_each(weft_group *group, bool elsewhere)
     const int passer = weft__break_passer(group);
     t->all = t->all || elsewhere;
     for (int i = 0; i < group->size; i++) {
-        if (i == group->rank || weft__is_gone(peer_of(t, i)) || is_broken_at(group, i)) continue;
+        if (i == group->rank || weft__is_gone(peer_of(t, i)) || weft__group_shown_broken(group, i)) continue;
         if (elsewhere != (peer_of(t, i)->local < 0)) continue;
         notice.knows = i == passer ? 1 : 0;
         tell(t, i, &notice);
@@ -281,7 +276,7 @@ static void tell_mates(weft__telling *t, weft__notice notice, weft__break_word w
     notice.operation = word;
     for (int i = 0; i < size_of(t); i++)
         if (is_mate(t, i) && wants_word(t, i) &&
-            (word == WEFT__BREAK_COVERS || !t->group || !is_broken_at(t->group, i)))
+            (word == WEFT__BREAK_COVERS || !t->group || !weft__group_shown_broken(t->group, i)))
             tell(t, i, &notice);
 }
 

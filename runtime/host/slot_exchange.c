@@ -1,13 +1,14 @@
 /* slot_exchange.c - the slots of groups that share memory and meet only when they are used.
  *
- * Each member tells each other one where its slots are, at its first collective on the group; what is told
- * before this rank has come so far waits (early.h).  No member waits for another to be asked, there
- * is no lead and no verdict: operations are held under their own deadlines, so a member that does not come is
- * named as late by the usual way, and the group breaks as any other does. A member without slots left tells
- * 0, and all then use messages: every member sees every word, so all decide alike.
+ * They are told along a tree of the members (slot_tree.h), as each comes to its first collective on the group: up
+ * it where those of a whole branch are, down it where all are.  So a member has words for FAN_OUT others and one
+ * above it, and no ring in shared memory to anybody else.  What is told before this rank has come so far waits
+ * (early.h).  There is no verdict: operations are held under their own deadlines, so a member that does not come
+ * is named as late by the usual way, and the group breaks as any other does.  A member without slots left tells 0,
+ * and all then use messages: every member sees what every other has told, so all decide alike.
  *
- * Failing: a member that is gone breaks the group; slots that were told are not used again before all members
- * are done with it or gone. */
+ * Failing: a member that is gone, and has not told what is awaited from it, breaks the group for all; who has had
+ * that from it goes on.  Slots that were told are not used again before all members are done with them or gone. */
 #include "slot_exchange.h"
 #include "engine.h"
 #include "executor.h"
@@ -16,16 +17,23 @@
 #include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
+#include "slot_tree.h"
 #include "slots.h"
 #include "submit.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Where the slots of `count` members are, from `first` on: of a branch, or from above of all. */
 typedef struct slots_word {
-    uint64_t group, slots;
+    uint64_t group;
+    int32_t first, count;
+    uint64_t slots[WEFT__SEGMENT_RANKS_MAX]; /* count of them travel */
 } slots_word;
+
+#define WORD_BYTES(count) (offsetof(slots_word, slots) + (size_t)(count) * sizeof(uint64_t))
 
 /* What may follow on each state. */
 static const uint8_t coll_follows[] = {[WEFT__SHM_COLL_NONE] = WEFT__MAY_BECOME(WEFT__SHM_COLL_UNMET),
@@ -137,13 +145,39 @@ static void start_held(weft_group *group)
     }
 }
 
-static void look_whether_all_told(weft_group *group)
+static weft__slot_branch branch_of(const weft_group *group, int member)
+{
+    return weft__slot_branch_of(member, group->size, group->ctx->fan_out);
+}
+
+/* Is there something that this rank has not heard from that member, and has to? */
+static bool awaits(const weft_group *group, int member)
+{
+    const weft__shm_coll *coll = &group->shm_coll;
+    if (member < 0 || coll->state != WEFT__SHM_COLL_EXCHANGING || coll->heard[member]) return false;
+    return branch_of(group, group->rank).above == member || branch_of(group, member).above == group->rank;
+}
+
+/* False: the group is broken. */
+static bool tell(weft_group *group, int member, int first, int count)
+{
+    weft_context *ctx = group->ctx;
+    slots_word word = {.group = group->id, .first = first, .count = count};
+    memcpy(word.slots, group->shm_coll.told + first, (size_t)count * sizeof *word.slots);
+    if (weft__p2p_control(ctx->p2p, group->world[member], WEFT__MESSAGE_SLOTS, &word, WORD_BYTES(count)) ==
+        WEFT_OK)
+        return true;
+    break_here(group, WEFT_ERR_MEMORY);
+    return false;
+}
+
+/* All are told: the group has slots, or is known to do without. */
+static void meet_all(weft_group *group)
 {
     weft__shm_coll *coll = &group->shm_coll;
     uint64_t *slots = coll->told;
     bool some_without = false;
     weft_status status;
-    if (coll->missing > 0) return;
     for (int i = 0; i < group->size; i++) some_without = some_without || slots[i] == 0;
     coll->told = NULL;
     if (some_without) {
@@ -159,23 +193,64 @@ static void look_whether_all_told(weft_group *group)
     start_held(group);
 }
 
-static void note_slots(weft_group *group, int peer, uint64_t slots)
+/* Passes on what can be: up once this rank's branch is whole, down once all is. */
+static void pass_on(weft_group *group)
 {
     weft__shm_coll *coll = &group->shm_coll;
-    int member = weft__group_member(group, peer);
-    if (member < 0 || coll->heard[member]) return;
-    WEFT__ASSERT(coll->missing > 0 && coll->state == WEFT__SHM_COLL_EXCHANGING, coll->missing, coll->state);
+    const int fan_out = group->ctx->fan_out;
+    const weft__slot_branch own = branch_of(group, group->rank);
+    if (coll->missing > 0) return;
+    if (own.above >= 0 && !coll->told_up) {
+        coll->told_up = true;
+        if (!tell(group, own.above, own.first, own.count)) return;
+    }
+    if (own.above >= 0 && !coll->heard[own.above]) return;
+    for (int i = 0; i < weft__slot_branches(own, fan_out); i++)
+        if (!tell(group, weft__slot_branch_below(own, fan_out, i).first, 0, group->size)) return;
+    meet_all(group);
+}
+
+/* From below of that member's branch, from above of all; NULL, or what is wrong. */
+static const char *note_slots(weft_group *group, int peer, const slots_word *word)
+{
+    weft__shm_coll *coll = &group->shm_coll;
+    const int member = weft__group_member(group, peer);
+    weft__slot_branch of;
+    if (!awaits(group, member)) return "where slots are, which it was not to tell, or has told";
+    of = branch_of(group, member);
+    if (of.above != group->rank) of = (weft__slot_branch){0, coll->told_up ? group->size : -1, -1};
+    if (word->first != of.first || word->count != of.count) return "where the slots of other members are";
+    memcpy(coll->told + of.first, word->slots, (size_t)of.count * sizeof *coll->told);
     coll->heard[member] = true;
-    coll->told[member] = slots;
-    coll->missing--;
+    if (of.above >= 0) coll->missing--;
+    return NULL;
+}
+
+static void take_word(weft_group *group, int peer, const slots_word *word)
+{
+    const char *wrong = note_slots(group, peer, word);
+    if (wrong) weft__peer_refused(group->ctx, peer, wrong);
 }
 
 static bool exchange_take_early(void *group, int peer, const void *bytes)
 {
-    slots_word told;
-    memcpy(&told, bytes, sizeof told);
-    note_slots(group, peer, told.slots);
+    take_word(group, peer, bytes);
     return true;
+}
+
+/* A member that is gone already breaks the group.  Returns whether. */
+static bool has_lost_one(weft_group *group)
+{
+    weft_context *ctx = group->ctx;
+    for (int i = 0; i < group->size; i++) {
+        int world = group->world[i];
+        char text[WEFT__SENTENCE_BYTES];
+        if (i == group->rank || atomic_load(&ctx->peers[world].gone) == WEFT__LIVES) continue;
+        weft__peer_fate(ctx, world, text, sizeof text);
+        break_by(group, WEFT_ERR_PEER, world, text);
+        return true;
+    }
+    return false;
 }
 
 /* This rank's first collective on the group: tells where its slots are. */
@@ -183,7 +258,6 @@ static void exchange_meet(weft_group *group)
 {
     weft_context *ctx = group->ctx;
     weft__shm_coll *coll = &group->shm_coll;
-    slots_word mine = {group->id, 0};
     coll->told = calloc((size_t)group->size, sizeof *coll->told + sizeof *coll->heard);
     if (!coll->told) {
         weft__fail_memory((size_t)group->size * sizeof *coll->told, "a group's slots");
@@ -192,23 +266,10 @@ static void exchange_meet(weft_group *group)
     }
     coll->heard = (bool *)(coll->told + group->size);
     coll_to(coll, WEFT__SHM_COLL_EXCHANGING);
-    coll->missing = group->size;
-    coll->own_slots = mine.slots = weft__slots_claim(ctx);
-    note_slots(group, ctx->rank, mine.slots);
+    coll->missing = weft__slot_branches(branch_of(group, group->rank), ctx->fan_out);
+    coll->told[group->rank] = coll->own_slots = weft__slots_claim(ctx);
     weft__early_offer(ctx, group->id, WEFT__MESSAGE_SLOTS, exchange_take_early, group);
-    for (int i = 0; i < group->size; i++) {
-        int to = group->world[i];
-        char text[WEFT__SENTENCE_BYTES];
-        if (i == group->rank) continue;
-        if (atomic_load(&ctx->peers[to].gone) != WEFT__LIVES) {
-            weft__peer_fate(ctx, to, text, sizeof text);
-            break_by(group, WEFT_ERR_PEER, to, text);
-            return;
-        }
-        if (weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_SLOTS, &mine, sizeof mine) == WEFT_OK) continue;
-        break_here(group, WEFT_ERR_MEMORY);
-        return;
-    }
+    if (!has_lost_one(group)) pass_on(group);
 }
 
 void weft__slot_exchange_hold(weft_request *req)
@@ -222,31 +283,32 @@ void weft__slot_exchange_hold(weft_request *req)
     if (coll->state != WEFT__SHM_COLL_UNMET) return;
     weft__group_ref(group); /* breaking it may settle its last request */
     exchange_meet(group);
-    if (coll->state == WEFT__SHM_COLL_EXCHANGING) look_whether_all_told(group);
     weft__group_unref(group);
 }
 
 static void exchange_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
-    slots_word told;
+    slots_word word;
     weft_group *group;
+    bool met;
     (void)type;
-    if (length != sizeof told) {
-        weft__peer_refused(ctx, peer, "where its slots are takes another number of bytes");
+    if (length < WORD_BYTES(0) || length > sizeof word) {
+        weft__peer_refused(ctx, peer, "where slots are takes another number of bytes");
         return;
     }
-    memcpy(&told, bytes, sizeof told);
-    group = weft__group_find(ctx, told.group);
-    if (group && group->shm_coll.state == WEFT__SHM_COLL_EXCHANGING) {
-        note_slots(group, peer, told.slots);
-        look_whether_all_told(group);
-    }
-    if (group && group->shm_coll.state != WEFT__SHM_COLL_UNMET) {
-        weft__group_unref(group);
+    memcpy(&word, bytes, length);
+    if (word.count < 0 || length != WORD_BYTES(word.count)) {
+        weft__peer_refused(ctx, peer, "where slots are takes another number of bytes");
         return;
+    }
+    group = weft__group_find(ctx, word.group);
+    met = group && group->shm_coll.state != WEFT__SHM_COLL_UNMET;
+    if (!met) weft__early_keep(ctx, word.group, WEFT__MESSAGE_SLOTS, peer, &word, length);
+    if (met && group->shm_coll.state == WEFT__SHM_COLL_EXCHANGING) {
+        take_word(group, peer, &word);
+        if (group->shm_coll.state == WEFT__SHM_COLL_EXCHANGING) pass_on(group);
     }
     if (group) weft__group_unref(group);
-    weft__early_keep(ctx, told.group, WEFT__MESSAGE_SLOTS, peer, &told, sizeof told);
 }
 
 static weft_group *next_without(weft_context *ctx, int rank)
@@ -257,9 +319,7 @@ static weft_group *next_without(weft_context *ctx, int rank)
     {
         weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
         int member = weft__group_member(group, rank);
-        if (member < 0 || group->shm_coll.state != WEFT__SHM_COLL_EXCHANGING ||
-            group->shm_coll.heard[member] || atomic_load(&group->state) != WEFT__READY)
-            continue;
+        if (!awaits(group, member) || atomic_load(&group->state) != WEFT__READY) continue;
         found = group;
         break;
     }

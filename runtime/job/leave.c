@@ -166,7 +166,7 @@ static void say_bye(weft_context *ctx, weft_status status, const char *why)
     weft__record_life(&ctx->record, WEFT__LIFE_LEAVING, (uint64_t)weft__now_ns());
     weft__record_happened(&ctx->record, WEFT__HAPPENED_LEAVING, -1, (uint64_t)(int64_t)status);
     ctx->record.failed = ctx->record.failed || status != WEFT_OK || *why;
-    weft__p2p_bye(ctx->p2p, status, why);
+    weft__p2p_bye(ctx->p2p, status, why, !together);
     ctx->said_bye = true;
 }
 

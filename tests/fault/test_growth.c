@@ -7,10 +7,14 @@
 #include "notice.h"
 #include "watchdog_wire.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { CONNECTED, SENT, LATE_NS }; /* results of a rank */
 enum { TIME_MS = 4000 * JOB_SLOWER, WARN_MS = 1000 };
@@ -174,6 +178,119 @@ static void cause_first(job_rank *me)
 
 #define ON_HOSTS(n) (&(growth){n})
 
+/* ---- memory that the ranks of a host share ---- */
+
+/* Another descriptor of their segment, which outlives this rank's context. */
+static int segment_of_this_rank(void)
+{
+    DIR *all = opendir("/proc/self/fd");
+    int found = -1;
+    struct dirent *each;
+    CHECK(all);
+    while (found < 0 && (each = readdir(all))) {
+        char path[300], target[64] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%s", each->d_name);
+        if (readlink(path, target, sizeof target - 1) > 0 && strstr(target, "weft-segment"))
+            found = dup(atoi(each->d_name));
+    }
+    closedir(all);
+    CHECK(found >= 0);
+    return found;
+}
+
+/* What has been taken since `before`, with all ranks at the same place; in rings of one rank to another. */
+static int rings_since(job_rank *me, int segment, int64_t *before, const char *what)
+{
+    enum {
+        RING = 64 * 1024 + 4096,
+        BLOCK = 512
+    }; /* of 17 to 32 ranks, and the page that tells what was read of it */
+    struct stat file;
+    int rings;
+    job_meet(me);
+    CHECK(!fstat(segment, &file));
+    rings = (int)((file.st_blocks * BLOCK - *before) / RING);
+    *before = file.st_blocks * BLOCK;
+    if (!me->rank) printf("%d ranks: %s takes %d rings\n", me->size, what, rings);
+    fflush(stdout);
+    job_meet(me);
+    return rings;
+}
+
+static void send_to_next(job_rank *me)
+{
+    int32_t value = -1;
+    weft_request *send = NULL, *receive = NULL;
+    const int last = (me->rank + me->size - 1) % me->size;
+    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, last, 0, NULL, &receive));
+    CHECK_OK(weft_isend(me->world, &me->rank, 1, WEFT_INT32, (me->rank + 1) % me->size, 0, NULL, &send));
+    WAIT_STATUS(WEFT_OK, receive);
+    WAIT_STATUS(WEFT_OK, send);
+    CHECK_INT(value, last);
+    weft_release(receive);
+    weft_release(send);
+}
+
+/* One aborts a group, and all hear of it. */
+static void break_group(job_rank *me, const int *all)
+{
+    weft_group *group = NULL;
+    weft_request *req = NULL;
+    CHECK_OK(weft_new_group(me->world, all, me->size, NULL, &group, NULL));
+    if (!me->rank) CHECK_OK(weft_group_abort(group, "no more of it"));
+    if (weft_barrier(group, NULL, &req) == WEFT_OK) WAIT_STATUS(WEFT_ERR_CANCELLED, req);
+    weft_release(req);
+}
+
+/* The last one leaves, and all hear of it, though few have ever heard of it before. */
+static void leave_alone(job_rank *me)
+{
+    weft_request *receive = NULL;
+    int32_t value;
+    if (me->rank == me->size - 1) {
+        job_leave(me);
+        return;
+    }
+    if (weft_irecv(me->world, &value, 1, WEFT_INT32, me->size - 1, 1, NULL, &receive) == WEFT_OK) {
+        WAIT_STATUS(WEFT_ERR_PEER, receive);
+        CHECK_TEXT(weft_request_message(receive), "has left");
+    }
+    weft_release(receive);
+}
+
+/* A rank has rings with those that it talks to, of which there are few: also as groups are made, as one breaks, as one
+ * rank leaves, and at last all. */
+static void rings_for_few(job_rank *me)
+{
+    enum {
+        FEW = 8
+    }; /* for each rank, in any of that, with the slots of a group, which take as much as four; all are 31 */
+    const int few = FEW * me->size;
+    int64_t before = 0;
+    weft_group *most = NULL;
+    int segment, all[32];
+    job_setenv(me, "WEFT_TRANSPORT", "shm");
+    join_on_hosts(me, 0);
+    segment = segment_of_this_rank();
+    for (int i = 0; i < me->size; i++) all[i] = i;
+    job_sum_works(me->world);
+    rings_since(me, segment, &before, "joining, with the slots of its groups,");
+    send_to_next(me);
+    CHECK(rings_since(me, segment, &before, "a message to the next") <= me->size);
+    if (me->rank) {
+        CHECK_OK(weft_new_group(me->world, all + 1, me->size - 1, NULL, &most, NULL));
+        job_sum_works(most);
+    }
+    CHECK(rings_since(me, segment, &before, "a group") <= few);
+    break_group(me, all);
+    CHECK(rings_since(me, segment, &before, "the break of one") <= few);
+    leave_alone(me);
+    CHECK(rings_since(me, segment, &before, "one who leaves") <= few);
+    if (me->rank < me->size - 1) job_leave(me);
+    CHECK(rings_since(me, segment, &before, "the end") <= few);
+    close(segment);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +316,8 @@ int main(int argc, char **argv)
                  .processes = true),
         JOB_TEST("one of 16 on 16 hosts", .ranks = 16, .body = named, .arg = ON_HOSTS(16), .bare = true,
                  .processes = true),
+        JOB_TEST("32 ranks of one host share memory with few", .ranks = 32, .body = rings_for_few,
+                 .bare = true, .processes = true),
         JOB_TEST("why a group broke is heard before who left", .ranks = 4, .body = cause_first, .bare = true,
                  .processes = true),
     };

@@ -15,10 +15,12 @@
 #include "order.h"
 #include "peer.h"
 #include "protocol.h"
+#include "slot_tree.h"
 #include "slots.h"
 #include "straggler.h"
 #include "watchdog.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,10 +367,24 @@ static void step_link(input *in)
 /* The rank that shares memory takes a row, as it should, and tells where it is. */
 static void step_slots(input *in)
 {
-    uint64_t told[2] = {pick_group(take(in, 1))->id, 0};
+    const weft_group *group = pick_group(take(in, 1));
+    const int near = weft__group_member(group, NEAR);
+    struct {
+        uint64_t group;
+        int32_t first, count;
+        uint64_t slots[WORLD];
+    } word = {.group = group->id};
+    weft__slot_branch told;
+    if (near < 0) return;
     if (!rank.near_slots) rank.near_slots = weft__slots_take(rank.near);
-    told[1] = rank.near_slots;
-    tell(NEAR, WEFT__MESSAGE_SLOTS, (const unsigned char *)told, sizeof told);
+    told = weft__slot_branch_of(near, group->size, rank.ctx->fan_out);
+    if (told.above != group->rank) told = (weft__slot_branch){0, group->size, -1};
+    word.first = told.first;
+    word.count = told.count;
+    for (int i = 0; i < told.count; i++)
+        word.slots[i] = told.first + i == near ? rank.near_slots : group->shm_coll.own_slots;
+    tell(NEAR, WEFT__MESSAGE_SLOTS, (const unsigned char *)&word,
+         offsetof(__typeof__(word), slots) + (size_t)told.count * sizeof *word.slots);
 }
 
 /* And publishes there what this rank has published in its row of that group, but for some bytes. */

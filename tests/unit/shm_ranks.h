@@ -27,7 +27,9 @@ typedef struct rank {
     weft__transport *transport;
     char room[WEFT__FRAME_PAYLOAD_MAX];
     bool throw_away;
-    int headers, lost;
+    int headers, lost, left, lacks;
+    weft_status left_status;
+    int64_t lacks_until_ns;
     size_t seen; /* frames */
     struct {
         weft__frame frame;
@@ -74,13 +76,30 @@ static inline void on_lost(weft__sink *sink, int peer, const char *why)
     strncpy(me->why, why, sizeof me->why - 1);
 }
 
+static inline void on_left(weft__sink *sink, int peer, weft_status status, const char *why)
+{
+    rank *me = (rank *)(void *)sink;
+    (void)peer;
+    me->left++;
+    me->left_status = status;
+    strncpy(me->why, why, sizeof me->why - 1);
+}
+
+static inline void on_lacks(weft__sink *sink, int64_t until_ns)
+{
+    rank *me = (rank *)(void *)sink;
+    me->lacks++;
+    me->lacks_until_ns = until_ns;
+}
+
 static inline void open_transport(rank *me, weft__segment *segment)
 {
     int local_of[WORLD];
     memset(me, 0, sizeof *me);
     for (int i = 0; i < WORLD; i++) local_of[i] = -1;
     for (int i = 0; i < segment->size; i++) local_of[BOARD_WORLD(i)] = i;
-    me->sink = (weft__sink){.header = on_header, .arrived = on_arrived, .lost = on_lost};
+    me->sink = (weft__sink){
+        .header = on_header, .arrived = on_arrived, .lost = on_lost, .left = on_left, .lacks = on_lacks};
     me->segment = segment;
     assert_int_equal(weft__shm_open(segment, local_of, WORLD, false, &me->sink, &me->transport), WEFT_OK);
 }

@@ -103,7 +103,7 @@ static void test_who_has_left_says_so_once_it_is_reached(void **state)
     left = 0;
     ends[1].events.left = note_left;
     part();
-    weft__p2p_bye(ends[0].p2p, WEFT_OK, "has left early");
+    weft__p2p_bye(ends[0].p2p, WEFT_OK, "has left early", true);
     assert_int_equal(weft__p2p_bye_awaited(ends[0].p2p), -1);
     meet();
     assert_int_equal(weft__p2p_bye_awaited(ends[0].p2p), 1);

@@ -1,5 +1,6 @@
 /* test_shm_calls.c - rings that are made by the first word that goes through them: what memory they take, what
  * of a first word is never lost, and what becomes of it where no memory can be had. */
+#include "mem_available.h"
 #include "region.h"
 #include "shm_ranks.h"
 
@@ -14,6 +15,7 @@ enum { PAGE = 4096, BLOCK = 512 };
 
 /* What reserving pages says; 0: what the kernel does. */
 static int shortage, interruptions, refused;
+static bool machine_is_full; /* as far as can be read of it */
 
 int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
@@ -23,6 +25,13 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
     refused += shortage != 0;
     if (shortage || (interruptions && interruptions--)) return -1;
     return __real_fallocate(fd, mode, offset, bytes);
+}
+
+uint64_t __real_weft__mem_available(void);
+uint64_t __wrap_weft__mem_available(void);
+uint64_t __wrap_weft__mem_available(void)
+{
+    return machine_is_full ? WEFT__MEM_KEEP : __real_weft__mem_available();
 }
 
 static size_t taken_of(const weft__segment *segment)
@@ -36,6 +45,7 @@ static int open_four(void **state)
 {
     (void)state;
     shortage = interruptions = refused = 0;
+    machine_is_full = false;
     open_ranks(4);
     return 0;
 }
@@ -114,19 +124,52 @@ static void settle_later(void)
     while (weft__now_ns() < until) settle();
 }
 
+/* The kernel would rather kill somebody than refuse: nothing is asked of it that cannot be had. */
+static void test_full_machine(void **state)
+{
+    size_t before = taken_of(ranks[0].segment);
+    packet p[2];
+    (void)state;
+    machine_is_full = true;
+    give(0, 1, make(&p[0], 0, 10, false));
+    settle();
+    assert_int_equal(taken_of(ranks[0].segment), before);
+    assert_non_null(ranks[0].transport->want(ranks[0].transport, BOARD_WORLD(1)));
+    machine_is_full = false;
+    settle_later();
+    assert_int_equal(ranks[1].seen, 1);
+    machine_is_full = true; /* what was there when it was looked is for more than one */
+    give(0, 2, make(&p[1], 1, 10, false));
+    settle();
+    assert_int_equal(ranks[2].seen, 1);
+}
+
+/* At most so many tries since then, one each 100 ms, however slow this machine is. */
+static int tries_since(int64_t began_ns)
+{
+    return 2 + (int)((weft__now_ns() - began_ns) / (100 * WEFT__MS));
+}
+
 /* One peer's try stands for all, as long as memory is short. */
 static void test_no_memory_for_many(void **state)
 {
-    packet p[3];
+    static packet p[3];
+    int64_t began = weft__now_ns();
     int tries;
     (void)state;
     shortage = ENOSPC;
     for (int i = 0; i < 3; i++) give(0, i + 1, make(&p[i], i, 10, false));
     settle();
-    assert_int_equal(refused, 1);
+    assert_in_range(refused, 1, tries_since(began));
     settle_later();
+    assert_in_range(refused, 2, tries_since(began));
+    assert_int_equal(ranks[0].lacks, refused); /* each tells when the next one is due */
+    for (int i = 0; i < 100; i++) {            /* that one gives up brings the next try no nearer */
+        ranks[0].transport->retract(ranks[0].transport, &p[0].out);
+        give(0, 1, make(&p[0], 0, 10, false));
+    }
+    assert_in_range(refused, 2, tries_since(began));
     tries = refused;
-    assert_in_range(tries, 2, 4);
     shortage = 0;
     settle_later();
     for (int i = 0; i < 3; i++) assert_int_equal(ranks[i + 1].seen, 1);
@@ -137,7 +180,7 @@ static void test_no_memory_for_many(void **state)
 static void test_no_memory(void **state)
 {
     weft__transport *t = ranks[0].transport;
-    packet p[3], other[2];
+    static packet p[3], other[2];
     (void)state;
     give(0, 2, make(&other[0], 0, 10, false));
     shortage = ENOSPC;
@@ -147,9 +190,11 @@ static void test_no_memory(void **state)
     assert_int_equal(ranks[2].seen, 2);
     assert_int_equal(ranks[1].seen, 0);
     assert_int_equal(p[0].calls, 0);
+    assert_in_range(ranks[0].lacks_until_ns, weft__now_ns() - WEFT__MS * JOB_LATE_MS,
+                    weft__now_ns() + 100 * WEFT__MS);
     assert_non_null(t->want(t, BOARD_WORLD(1)));
     assert_null(t->want(t, BOARD_WORLD(2)));
-    assert_true(t->busy(t)); /* nobody rings for memory */
+    assert_false(t->busy(t)); /* nothing is to be done before that time */
     assert_false(t->flushed(t, BOARD_WORLD(1)));
     shortage = 0;
     settle_later();
@@ -168,13 +213,84 @@ static void test_wants_no_more(void **state)
     (void)state;
     shortage = ENOSPC;
     for (int i = 0; i < 2; i++) give(0, 1 + i, make(&p[i], i, 10, false));
-    assert_true(t->busy(t));
+    assert_non_null(t->want(t, BOARD_WORLD(1)));
     t->retract(t, &p[0].out);
     t->drop(t, BOARD_WORLD(2));
     assert_int_equal(p[1].status, WEFT_ERR_PEER);
     assert_false(t->busy(t));
     assert_null(t->want(t, BOARD_WORLD(1)));
     assert_null(t->want(t, BOARD_WORLD(2)));
+}
+
+/* ---- goodbyes to those without a ring ----------------------------------------------------------- */
+
+/* All is told without any memory for it, also where there is none; once, and with what was said. */
+static void test_goodbye(void **state)
+{
+    weft__transport *t = ranks[1].transport;
+    size_t before = taken_of(ranks[0].segment);
+    (void)state;
+    shortage = ENOSPC;
+    t->leave(t, WEFT_ERR_CANCELLED, "has something to say");
+    settle();
+    assert_int_equal(ranks[0].left, 0); /* nobody has been told yet */
+    t->tell_left(t, BOARD_WORLD(0));
+    for (int i = 0; i < 2; i++) settle();
+    assert_int_equal(ranks[0].left, 1);
+    assert_int_equal(ranks[0].left_status, WEFT_ERR_CANCELLED);
+    assert_string_equal(ranks[0].why, "has something to say");
+    assert_int_equal(ranks[2].left + ranks[3].left, 0);
+    ranks[0].transport->drop(ranks[0].transport, BOARD_WORLD(1));
+    assert_int_equal(ranks[0].left, 1);
+    assert_int_equal(taken_of(ranks[0].segment), before);
+    assert_int_equal(refused, 0);
+}
+
+static void test_goodbye_to_a_sleeper(void **state)
+{
+    weft__transport *t = ranks[1].transport;
+    uint64_t rung;
+    (void)state;
+    weft__bell_arm(ranks[0].segment);
+    t->leave(t, WEFT_OK, "");
+    t->tell_left(t, BOARD_WORLD(0));
+    assert_int_equal(read(ranks[0].segment->peers[0].bell_fd, &rung, sizeof rung), sizeof rung);
+    t->tell_left(t, BOARD_WORLD(2));
+    weft__bell_arm(ranks[2].segment);
+    assert_true(ranks[2].transport->busy(ranks[2].transport));
+}
+
+/* Who sees its process end finds that it had left, behind all that it had said; and who had not, has not. */
+static void test_found_as_it_ends(void **state)
+{
+    packet p;
+    (void)state;
+    give(1, 0, make(&p, 7, 100, false));
+    ranks[1].transport->leave(ranks[1].transport, WEFT_OK, "");
+    ranks[0].transport->drop(ranks[0].transport, BOARD_WORLD(1));
+    assert_int_equal(ranks[0].seen, 1);
+    assert_int_equal(ranks[0].left, 1);
+    assert_int_equal(ranks[0].left_status, WEFT_OK);
+    ranks[0].transport->drop(ranks[0].transport, BOARD_WORLD(2));
+    assert_int_equal(ranks[0].left, 1);
+}
+
+/* What it says has no end, as a broken peer may write it. */
+static void test_endless_goodbye(void **state)
+{
+    char why[WEFT__SENTENCE_BYTES];
+    weft_status status = WEFT_OK;
+    (void)state;
+    memset(why, 'x', sizeof why);
+    why[sizeof why - 1] = 0;
+    weft__segment_leave(ranks[1].segment, (weft_status)-77, why);
+    /* The last byte of that text: in front of the board of this rank, but for what rounds up to whole pages. */
+    for (char *at = (char *)ranks[1].segment->peers[1].control;
+         at < (char *)weft__segment_board(ranks[1].segment, 1); at++)
+        if (at[-1] == 'x' && !*at) *at = 'y';
+    assert_true(weft__segment_has_left(ranks[0].segment, 1, &status, why));
+    assert_int_equal(strlen(why), WEFT__SENTENCE_BYTES - 1);
+    assert_int_equal(status, -77);
 }
 
 /* A region's marks have pages before anybody may set one. */
@@ -295,6 +411,11 @@ int main(void)
                                        FOUR(test_last_words),
                                        FOUR(test_no_memory),
                                        FOUR(test_no_memory_for_many),
+                                       FOUR(test_full_machine),
+                                       FOUR(test_goodbye),
+                                       FOUR(test_goodbye_to_a_sleeper),
+                                       FOUR(test_found_as_it_ends),
+                                       FOUR(test_endless_goodbye),
                                        FOUR(test_wants_no_more),
                                        FOUR(test_marks),
                                        FOUR(test_interrupted)};
