@@ -105,9 +105,9 @@ static weft_status equip(weft__comm *comm, char *text, size_t bytes)
 {
     int least = 0, most = 0;
     cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &most);
+    comm->priority = weft__options_priority(comm, least, most);
     if (error == cudaSuccess)
-        error = cudaStreamCreateWithPriority(&comm->stream, cudaStreamNonBlocking,
-                                             weft__options_priority(comm, least, most));
+        error = cudaStreamCreateWithPriority(&comm->stream, cudaStreamNonBlocking, comm->priority);
     if (error != cudaSuccess) return cuda_failed(error, "cudaStreamCreateWithPriority", text, bytes);
     error = cudaMalloc(&comm->scratch, WEFT__COMM_SCRATCH);
     if (error != cudaSuccess) return cuda_failed(error, "cudaMalloc", text, bytes);

@@ -114,6 +114,7 @@ struct weft_backend_comm {
 
     /* From READY on: */
     cudaStream_t stream;
+    int priority;  /* of the stream */
     void *scratch; /* WEFT__COMM_SCRATCH bytes of the device, for barriers */
     _Atomic unsigned
         pieces; /* in the stream's queue, of what is issued and of what callers are about to issue */

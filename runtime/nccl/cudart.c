@@ -60,6 +60,7 @@
     X(cudaStreamCreateWithPriority, (cudaStream_t * stream, unsigned flags, int priority),                   \
       (stream, flags, priority))                                                                             \
     X(cudaStreamDestroy, (cudaStream_t stream), (stream))                                                    \
+    X(cudaStreamGetPriority, (cudaStream_t stream, int *priority), (stream, priority))                       \
     X(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus * status), (stream, status)) \
     X(cudaStreamQuery, (cudaStream_t stream), (stream))                                                      \
     X(cudaStreamSynchronize, (cudaStream_t stream), (stream))                                                \

@@ -103,7 +103,8 @@ static void use_environment(weft__nccl *nccl)
     nccl->share = is_on("WEFT_NCCL_SHARE");
     nccl->watches = !is_off("WEFT_NCCL_WATCH_GRAPHS");
     if (!nccl->watches) nccl->seam.replays = NULL;
-    if (is_off("WEFT_NCCL_HOLD_STREAMS")) nccl->seam.hold = NULL;
+    /* With a single hardware queue what waits there stands in front of what it waits for, whatever its priority. */
+    if (is_off("WEFT_NCCL_HOLD_STREAMS") || is_on("CUDA_DEVICE_MAX_CONNECTIONS")) nccl->seam.hold = NULL;
     nccl->close_ns = milliseconds("WEFT_NCCL_CLOSE_MS", CLOSE_MS);
     order_launches(nccl);
     pthread_mutex_unlock(&environment);

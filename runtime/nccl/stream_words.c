@@ -99,6 +99,16 @@ static bool is_there(const weft__nccl *nccl, cudaStream_t stream)
     return false;
 }
 
+/* Streams of one priority share the device's hardware queues.  A queue takes up what was queued to it in that order, so
+ * what waits there would stand in front of the work that it waits for. */
+static bool may_share_queue(const weft__comm *comm, cudaStream_t stream)
+{
+    int priority = 0;
+    if (cudaStreamGetPriority(stream, &priority) == cudaSuccess) return priority == comm->priority;
+    cudaGetLastError();
+    return true;
+}
+
 /* nccl->order held. */
 static weft__word *word_of(weft__stream_words *words, weft_backend_work *work)
 {
@@ -176,7 +186,9 @@ weft_status weft__stream_words_hold(weft_backend *backend, weft_backend_work *wo
     cudaError_t error = cudaSuccess;
     weft_status status = weft__device_check_stream(nccl, stream);
     if (status != WEFT_OK) return status;
-    if (!weft__known_has(like->comm->known, like) || !is_there(nccl, stream)) return WEFT_ERR_UNSUPPORTED;
+    if (!weft__known_has(like->comm->known, like) || !is_there(nccl, stream) ||
+        may_share_queue(like->comm, stream))
+        return WEFT_ERR_UNSUPPORTED;
     event = weft__event_take(nccl, &error);
     if (!event) cudaGetLastError();
     return event ? hold(nccl, work, stream, event) : WEFT_ERR_UNSUPPORTED;

@@ -395,6 +395,47 @@ static void on_the_host(job_rank *me)
     job_leave(me);
 }
 
+/* ---- where its queue is another's ---- */
+
+typedef struct queues {
+    const char *connections;
+    int steps; /* below the highest priority */
+} queues;
+
+/* A stream that waits would stand in front of the operation that it waits for, in the hardware queue that both share: the
+ * host waits instead, and all end. */
+static void shared_queues(job_rank *me)
+{
+    enum { STREAMS = 10 };
+    const queues *q = me->arg;
+    job_setenv(me, "CUDA_DEVICE_MAX_CONNECTIONS", q->connections);
+    job_join(me);
+    weft_group *group = job_group(me, RANKS, "shared queues", 0);
+    CHECK_OK(weft_nccl_configure(group, &(weft_nccl_options){.stream_priority = q->steps}));
+    operands o[STREAMS];
+    void *streams[STREAMS];
+    weft_request *reqs[STREAMS];
+    for (int i = 0; i < STREAMS; i++) {
+        o[i] = take_operands(me);
+        DEVICE_OK(device()->cudaStreamCreateWithFlags(&streams[i], 1)); /* nonblocking */
+    }
+    warm_up(group, o[0]);
+    CHECK_OK(weft_group_set_timeout(group, job_short_ms()));
+    job_meet(me);
+    if (me->rank == LATE) job_sleep_ms(LATE_MS);
+    for (int i = 0; i < STREAMS; i++) {
+        reqs[i] = begin_sum(group, o[i], NULL);
+        CHECK_OK(weft_stream_wait(reqs[i], streams[i]));
+    }
+    await_all(reqs, STREAMS);
+    for (int i = 0; i < STREAMS; i++) {
+        DEVICE_OK(device()->cudaStreamSynchronize(streams[i]));
+        check_sum(RANKS, o[i].out);
+        weft_release(reqs[i]);
+    }
+    job_leave(me);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +451,10 @@ int main(int argc, char **argv)
         JOB_TEST("nothing else waits", .ranks = RANKS, .body = nothing_else_waits),
         JOB_TEST("behind in its group", .ranks = RANKS, .body = behind_in_its_group),
         JOB_TEST("what waits ends", .ranks = RANKS, .body = what_waits_ends),
+        JOB_TEST("one hardware queue", .ranks = RANKS, .processes = true, .bare = true, .body = shared_queues,
+                 .arg = &(const queues){"1", 0}),
+        JOB_TEST("hardware queues of a priority", .ranks = RANKS, .processes = true, .bare = true,
+                 .body = shared_queues, .arg = &(const queues){"2", 1000}),
         JOB_TEST("on the host", .ranks = RANKS, .processes = true, .bare = true, .body = on_the_host),
     };
     return JOB_MAIN(tests, argc, argv);

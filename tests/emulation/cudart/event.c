@@ -181,7 +181,7 @@ static cudaError_t record(cudaEvent_t event, cudaStream_t handle)
     if (error || event->capture) return error;
     event->version++;
     event->stamped_ns = 0;
-    if (event->flags & cudaEventDisableTiming)
+    if (event->flags & cudaEventDisableTiming && emu__lane_is_empty(stream->lane))
         error = emu__stream_prepare(stream);
     else
         error =

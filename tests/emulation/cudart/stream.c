@@ -103,6 +103,7 @@ cudaError_t emu__stream_make(int device, unsigned flags, int priority, emu__stre
     stream->legacy = stream->per_thread = false;
     stream->head = NULL;
     stream->tail = &stream->head;
+    stream->lane = emu__lane_choose(device, priority);
     stream->capture = NULL;
     stream->capture_joined = false;
     memset(&stream->clock, 0, sizeof stream->clock);
@@ -260,27 +261,40 @@ static void run_beside(const emu__item *item, emu__device *device)
     pthread_cond_broadcast(&device->served);
 }
 
-static void run_unordered(const emu__item *item, emu__device *device)
+static void run_unordered(const emu__item *item, emu__device *device, emu__lane *lane)
 {
     while (device->running >= at_once) pthread_cond_wait(&device->served, &emu__mutex);
+    emu__lane_take(lane);
     run_beside(item, device);
 }
 
-static void run_exclusive(const emu__item *item, emu__device *device)
+static void run_exclusive(const emu__item *item, emu__device *device, emu__lane *lane)
 {
     while (device->serving != item->ticket || device->running >= at_once)
         pthread_cond_wait(&device->served, &emu__mutex);
     device->serving++;
     pthread_cond_broadcast(&device->served);
+    emu__lane_take(lane);
     run_beside(item, device);
 }
 
-static void carry_out(emu__stream *stream, const emu__item *item)
+static void run(emu__stream *stream, const emu__item *item)
 {
     switch (item->kind) {
-    case EMU__ITEM_RUN: run_unlocked(item); break;
-    case EMU__ITEM_UNORDERED: run_unordered(item, &emu__devices[stream->device]); break;
-    case EMU__ITEM_EXCLUSIVE: run_exclusive(item, &emu__devices[stream->device]); break;
+    case EMU__ITEM_UNORDERED: run_unordered(item, &emu__devices[stream->device], stream->lane); break;
+    case EMU__ITEM_EXCLUSIVE: run_exclusive(item, &emu__devices[stream->device], stream->lane); break;
+    default: emu__lane_take(stream->lane); run_unlocked(item);
+    }
+}
+
+/* Its lane goes on when this has begun, or what it waits for is there. */
+static void carry_out(emu__stream *stream, const emu__item *item)
+{
+    emu__lane_await(stream->lane, item->place);
+    switch (item->kind) {
+    case EMU__ITEM_RUN:
+    case EMU__ITEM_UNORDERED:
+    case EMU__ITEM_EXCLUSIVE: run(stream, item); return;
     case EMU__ITEM_WAIT: emu__stream_await(item->slot, item->until); break;
     case EMU__ITEM_MARK:
         if (item->event) emu__event_stamp(item->event, item->version);
@@ -288,6 +302,7 @@ static void carry_out(emu__stream *stream, const emu__item *item)
     case EMU__ITEM_WRITE: emu__word_write(item->word); break;
     case EMU__ITEM_AWAIT: emu__word_await(item->word); break;
     }
+    emu__lane_take(stream->lane);
 }
 
 static void finish(emu__stream *stream, uint64_t sequence)
@@ -359,7 +374,8 @@ static cudaError_t append(emu__stream *stream, const emu__item *what)
     emu__item *item = spare_items;
     cudaError_t error;
 
-    if (what->kind == EMU__ITEM_MARK && !stream->head) { /* there is nothing to wait for */
+    if (what->kind == EMU__ITEM_MARK && !stream->head &&
+        emu__lane_is_empty(stream->lane)) { /* there is nothing to wait for */
         stream->clock.at[emu__slot_of(stream)] = ++stream->queued;
         if (what->event) emu__event_stamp(what->event, what->version);
         finish(stream, stream->queued);
@@ -373,6 +389,7 @@ static cudaError_t append(emu__stream *stream, const emu__item *what)
     *item = *what;
     item->next = NULL;
     item->sequence = ++stream->queued;
+    item->place = emu__lane_queue(stream->lane);
     stream->clock.at[emu__slot_of(stream)] = item->sequence;
     if (item->kind == EMU__ITEM_EXCLUSIVE) item->ticket = emu__devices[stream->device].tickets++;
     *stream->tail = item;

@@ -6,6 +6,7 @@
 #ifndef EMULATION_STREAM_H
 #define EMULATION_STREAM_H
 #include "emulation.h"
+#include "lane.h"
 #include "order.h"
 
 #include <pthread.h>
@@ -29,7 +30,7 @@ typedef enum emu__item_kind {
 typedef struct emu__item {
     struct emu__item *next;
     emu__item_kind kind;
-    uint64_t sequence;
+    uint64_t sequence, place; /* in the stream, and in its lane */
     void (*run)(void *arg);
     void *arg;
     uint64_t ticket;
@@ -45,6 +46,7 @@ typedef struct CUstream_st {
     int device;
     unsigned flags;
     int priority;
+    emu__lane *lane; /* NULL: it shares none */
     unsigned long long id;
     bool legacy;     /* the device's default stream */
     bool per_thread; /* a thread's default stream */
