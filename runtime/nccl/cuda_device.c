@@ -132,6 +132,15 @@ weft_status weft__device_owns(weft_backend *backend, const void *pointer, bool *
 
 /* ---- streams ---- */
 
+/* ISO C has no cast from an object to a function.  False: the driver has none of that name. */
+static bool find(const char *name, unsigned version, void *function)
+{
+    void *found = NULL;
+    weft__cudart_driver_function(name, version, &found);
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
 /* Does CUDA speak of the handle, or of the context that it belongs to? */
 static bool is_about_handle(cudaError_t error)
 {
@@ -139,9 +148,49 @@ static bool is_about_handle(cudaError_t error)
            error == cudaErrorDeviceUninitialized || error == cudaErrorIncompatibleDriverContext;
 }
 
+/* Contexts are made by who uses a device first; only those that are there are asked for. */
+static bool is_primary(CUcontext context)
+{
+    CUresult (*state)(CUdevice device, unsigned *flags, int *active);
+    CUresult (*retain)(CUcontext * context, CUdevice device);
+    CUresult (*release)(CUdevice device);
+    int devices = 0, active = 0;
+    bool found = false;
+    unsigned flags;
+    if (!find("cuDevicePrimaryCtxGetState", 7000, &state) ||
+        !find("cuDevicePrimaryCtxRetain", 7000, &retain) ||
+        !find("cuDevicePrimaryCtxRelease", 11000, &release) || cudaGetDeviceCount(&devices) != cudaSuccess)
+        return true;
+    for (int i = 0; i < devices && !found; i++) {
+        CUcontext its = NULL;
+        if (state(i, &flags, &active) != CUDA_SUCCESS || !active || retain(&its, i) != CUDA_SUCCESS) continue;
+        found = its == context;
+        release(i);
+    }
+    return found;
+}
+
+/* Why CUDA does not take it, where that is the context that it was made in; else NULL. */
+static const char *why_context(cudaStream_t stream)
+{
+    CUresult (*ask)(CUstream stream, CUcontext * context, void **green);
+    CUcontext context = NULL;
+    void *green = NULL;
+    if (!stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return NULL;
+    if (!find("cuStreamGetCtx", 12050, &ask) || ask(stream, &context, &green) != CUDA_SUCCESS) return NULL;
+    if (green) return "a green context";
+    return is_primary(context) ? NULL : "a context that was made by the driver";
+}
+
 static weft_status not_this_stream(const weft__nccl *nccl, void *stream, const char *call, cudaError_t error)
 {
+    const char *context = is_about_handle(error) && stream != WEFT_NO_STREAM ? why_context(stream) : NULL;
     cudaGetLastError();
+    if (context)
+        return weft__nccl_fail(nccl, WEFT_ERR_ARGUMENT,
+                               "stream is %p: it belongs to %s, expected the device's own (primary) context, "
+                               "that of CUDA's runtime: %s says \"%s\"",
+                               stream, context, call, cudaGetErrorString(error));
     if (!is_about_handle(error))
         return weft__nccl_fail(nccl, WEFT_ERR_SYSTEM, "%s on stream %p of device %d: CUDA says \"%s\"", call,
                                stream, nccl->seam.device, cudaGetErrorString(error));

@@ -123,6 +123,26 @@ static void many_marks(job_rank *me)
     b->close(b);
 }
 
+/* Events of the device's own context cannot be recorded there, and who made the stream is told why. */
+static void of_another_context(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    cudaStream_t stream = new_stream(me);
+    void *marker = NULL;
+    emu_stream_move(stream, EMU_CONTEXT_GREEN);
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, b->mark(b, stream, &marker));
+    CHECK_TEXT(last_failure, "it belongs to a green context, expected the device's own (primary) context");
+    emu_stream_move(stream, EMU_CONTEXT_OF_DRIVER);
+    CHECK_STATUS(WEFT_ERR_ARGUMENT, b->mark(b, stream, &marker));
+    CHECK_TEXT(
+        last_failure,
+        "it belongs to a context that was made by the driver, expected the device's own (primary) context");
+    emu_stream_move(stream, EMU_CONTEXT_PRIMARY);
+    CHECK_OK(b->mark(b, stream, &marker));
+    b->unmark(b, marker);
+    b->close(b);
+}
+
 static void refused(job_rank *me)
 {
     weft_backend *b = module_load(me);
@@ -299,6 +319,8 @@ int main(int argc, char **argv)
         JOB_TEST("marks are never short", .ranks = 1, .bare = true, .body = many_marks),
         JOB_TEST("streams that are captured, or of another device, are refused", .ranks = 1, .bare = true,
                  .body = refused),
+        JOB_TEST("streams of another context are refused", .ranks = 1, .bare = true,
+                 .body = of_another_context),
         JOB_TEST("it knows its memory", .ranks = 1, .bare = true, .body = ownership),
         JOB_TEST("of a device that has died it tells what the host cannot read", .ranks = 1, .bare = true,
                  .processes = true, .body = ownership_unknown),

@@ -6,6 +6,7 @@
 #include "error.h"
 #include "lock.h"
 #include "memory.h"
+#include "stream.h"
 #include "word.h"
 
 #include <cuda.h>
@@ -45,11 +46,74 @@ static CUresult cu_pointer_get_attributes(unsigned count, CUpointer_attribute *w
     return (CUresult)error;
 }
 
+/* ---- contexts ---- */
+
+/* What a context is, by its address: the devices', and one of the program's on each. */
+static char primary[EMU__DEVICES_MAX], made[EMU__DEVICES_MAX];
+
+void emu_stream_move(cudaStream_t handle, emu_context context)
+{
+    emu__stream *stream;
+
+    emu__lock();
+    if (!emu__stream_find(handle, &stream)) stream->context = context;
+    emu__unlock();
+}
+
+/* Since CUDA 12.5: green is told where the stream is one of such a context. */
+static CUresult cu_stream_get_ctx(CUstream handle, CUcontext *context, void **green)
+{
+    cudaError_t error = emu__begin("cuStreamGetCtx", EMU__NO_CONTEXT);
+    emu__stream *stream;
+
+    if (error) return (CUresult)error;
+    emu__lock();
+    error = emu__stream_look(handle, &stream);
+    if (!error) {
+        *context = (CUcontext)(void *)(stream->context == EMU_CONTEXT_OF_DRIVER ? &made[stream->device]
+                                                                                : &primary[stream->device]);
+        *green = stream->context == EMU_CONTEXT_GREEN ? &made[stream->device] : NULL;
+    }
+    emu__unlock();
+    return (CUresult)error;
+}
+
+static CUresult cu_primary_state(CUdevice device, unsigned *flags, int *active)
+{
+    cudaError_t error = emu__begin("cuDevicePrimaryCtxGetState", EMU__NO_CONTEXT);
+
+    if (error || !emu__device_valid(device)) return error ? (CUresult)error : CUDA_ERROR_INVALID_DEVICE;
+    *flags = 0;
+    *active = 1;
+    return CUDA_SUCCESS;
+}
+
+static CUresult cu_primary_retain(CUcontext *context, CUdevice device)
+{
+    cudaError_t error = emu__begin("cuDevicePrimaryCtxRetain", EMU__NO_CONTEXT);
+
+    if (error || !emu__device_valid(device)) return error ? (CUresult)error : CUDA_ERROR_INVALID_DEVICE;
+    *context = (CUcontext)(void *)&primary[device];
+    return CUDA_SUCCESS;
+}
+
+static CUresult cu_primary_release(CUdevice device)
+{
+    cudaError_t error = emu__begin("cuDevicePrimaryCtxRelease", EMU__NO_CONTEXT);
+
+    (void)device;
+    return (CUresult)error;
+}
+
 static const struct {
     const char *name;
     void (*function)(void);
 } functions[] = {
+    {"cuDevicePrimaryCtxGetState", (void (*)(void))cu_primary_state},
+    {"cuDevicePrimaryCtxRelease", (void (*)(void))cu_primary_release},
+    {"cuDevicePrimaryCtxRetain", (void (*)(void))cu_primary_retain},
     {"cuPointerGetAttributes", (void (*)(void))cu_pointer_get_attributes},
+    {"cuStreamGetCtx", (void (*)(void))cu_stream_get_ctx},
     {"cuStreamWaitValue32", (void (*)(void))emu__word_wait_32},
     {"cuStreamWaitValue64", (void (*)(void))emu__word_wait_64},
     {"cuStreamWriteValue32", (void (*)(void))emu__word_write_32},

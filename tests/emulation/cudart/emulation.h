@@ -62,6 +62,10 @@ int emu_stream_device(cudaStream_t stream); /* -1: no such stream */
 /* Waits, as freeing memory does, for all that is queued on the device now; what the host sees of it stays as it was. */
 void emu_device_await(int device);
 bool emu_stream_capturing(cudaStream_t stream);
+/* The stream is from now on one of a context that the program has made by the driver, as cuCtxCreate or
+ * cuGreenCtxCreate does: events of the device's own context cannot be recorded there. */
+typedef enum emu_context { EMU_CONTEXT_PRIMARY, EMU_CONTEXT_OF_DRIVER, EMU_CONTEXT_GREEN } emu_context;
+void emu_stream_move(cudaStream_t stream, emu_context context);
 
 /* Tells of a misuse: "emulation: misuse: ..." on stderr, and ends the process unless
  * CUDA_EMULATION_MISUSE=report. */

@@ -175,7 +175,8 @@ static cudaError_t record(cudaEvent_t event, cudaStream_t handle)
     if (!error) error = emu__stream_for_work(handle, &stream);
     if (!error) error = find(event); /* it may have waited */
     if (error) return error;
-    if (stream->device != event->device) return cudaErrorInvalidResourceHandle;
+    if (stream->device != event->device || stream->context != EMU_CONTEXT_PRIMARY)
+        return cudaErrorInvalidResourceHandle;
     error = emu__capture_records(stream, &event->capture);
     event->slot = emu__slot_of(stream);
     if (error || event->capture) return error;

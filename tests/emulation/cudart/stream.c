@@ -103,6 +103,7 @@ cudaError_t emu__stream_make(int device, unsigned flags, int priority, emu__stre
     stream->legacy = stream->per_thread = false;
     stream->head = NULL;
     stream->tail = &stream->head;
+    stream->context = EMU_CONTEXT_PRIMARY;
     stream->lane = emu__lane_choose(device, priority);
     stream->capture = NULL;
     stream->capture_joined = false;

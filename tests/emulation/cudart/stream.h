@@ -46,6 +46,7 @@ typedef struct CUstream_st {
     int device;
     unsigned flags;
     int priority;
+    emu_context context;
     emu__lane *lane; /* NULL: it shares none */
     unsigned long long id;
     bool legacy;     /* the device's default stream */
