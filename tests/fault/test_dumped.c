@@ -16,7 +16,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { VICTIM = 1, WAIT_MS = 500, ROUNDS = 50, ROUND_MS = 15000, FRESH_MS = 1000, TRIES = 5 };
+enum {
+    VICTIM = 1,
+    WAIT_MS = 500,
+    ROUNDS = 50,
+    ROUND_MS = 15000,
+    FRESH_MS = 1000,
+    TRIES = 5,
+    PAUSE_NS = 2000000
+};
 
 static char folder[64];
 
@@ -90,6 +98,27 @@ static void join(job_rank *me, const char *records)
     job_meet(me);
 }
 
+static int64_t number_behind(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    return at ? strtoll(at + strlen(name), NULL, 10) : 0;
+}
+
+/* The others of the host are told first, whose processor the reading would take: the first one who knew waits that long. */
+static void check_pause(const char *text)
+{
+    static const char broken[] = "\"broken_ns\":";
+    const int64_t read_ns = number_behind(text, "\"at_ns\":");
+    int64_t first_ns = INT64_MAX;
+    for (const char *at = strstr(text, broken); at; at = strstr(at + 1, broken)) {
+        const int64_t ns = number_behind(at, broken);
+        if (ns < first_ns) first_ns = ns;
+    }
+    if (read_ns - first_ns < PAUSE_NS)
+        job_fail(__FILE__, __LINE__, "read %lld ns after the first one knew, %d at least",
+                 (long long)(read_ns - first_ns), PAUSE_NS);
+}
+
 static void death(job_rank *me)
 {
     int32_t sum = 1;
@@ -110,6 +139,7 @@ static void death(job_rank *me)
     CHECK_STATUS(WEFT_ERR_PEER, weft_group_status(me->world));
     CHECK_TEXT(dump_behind(weft_last_error(), begun), name);
     CHECK_TEXT(dump_behind(weft_last_error(), begun), "\"state\":\"broken\"");
+    check_pause(dump_behind(weft_last_error(), begun));
     job_leave(me);
 }
 
