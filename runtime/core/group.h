@@ -182,6 +182,7 @@ struct weft_group {
     size_t idle_tmp; /* engine: bytes beside the program's buffers that what is kept of plans has */
     struct weft__device_comm
         *device_comms[WEFT__MEMORIES]; /* engine: its communicators, once they are needed (device_comm.c) */
+    uint64_t order_floor;              /* engine: what is begun in it proposes no less (device/order.h) */
     weft__list line; /* engine: tickets that wait for those before them in the group (device/line.h) */
     struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
     uint32_t shrinks;                     /* engine: how often this rank has shrunk it */

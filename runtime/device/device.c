@@ -12,6 +12,7 @@
 #include "device_replays.h"
 #include "engine.h"
 #include "executor.h"
+#include "gate.h"
 #include "group.h"
 #include "group_break.h"
 #include "host.h"
@@ -32,11 +33,6 @@
 
 /* The progress thread is in a call for so long, with the communicator aborted: the device is lost. */
 #define STUCK_NS (500 * WEFT__MS)
-
-static weft__device *device_of(weft__ticket *ticket)
-{
-    return WEFT__OWNER(ticket, weft__device, ticket);
-}
 
 void weft__device_reach(weft__device *d, weft__phase phase)
 {
@@ -97,44 +93,34 @@ static const char *device_name(const weft__module *module, char *text, size_t by
 
 static void go(weft__ticket *ticket)
 {
-    weft__device_hand(device_of(ticket));
+    weft__device_hand(WEFT__OWNER(ticket, weft__device, ticket));
 }
 
-static void device_refuse(weft__ticket *ticket, weft_status status, const char *why)
+static void refuse(weft__ticket *ticket, weft_status status, const char *why)
 {
-    weft_request *req = device_of(ticket)->req;
+    weft_request *req = WEFT__OWNER(ticket, weft__device, ticket)->req;
     char name[256], text[WEFT__SENTENCE_BYTES];
     weft__request_name(req, name, sizeof name);
     snprintf(text, sizeof text, "%s: %.700s", name, why);
     weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
 }
 
-/* All members of what is fused agree. */
+/* All members of what is fused agree.  What the gate gives no place finds it once its communicator is there. */
 static void find_order(weft__device *first)
 {
     weft_request *req = first->req;
-    weft_group *group = req->group;
-    uint32_t n = 0;
-    for (weft__device *d = first; d; d = d->next) n++;
-    first->dev_comm = weft__device_comm_of_group(group, first->module);
+    first->dev_comm = weft__device_comm_of_group(req->group, first->module);
     if (first->dev_comm && first->dev_comm->state == WEFT__DEVICE_COMM_READY && !weft__in_line(first))
         for (weft__device *d = first; d; d = d->next) weft__device_reach(d, WEFT__PHASE_ORDERING);
-    first->ticket.key = (weft__ticket_key){.group = group->id,
-                                           .number = req->sequence,
-                                           .memory = weft__module_memory(req->ctx, first->module)};
-    first->ticket.world = group->world;
-    first->ticket.size = group->size;
-    first->ticket.length = n;
-    first->ticket.go = go;
-    first->ticket.refuse = device_refuse;
-    if (first->dev_comm && in_program(req))
+    weft__gate_ticket(first);
+    if (!first->dev_comm)
+        refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
+    else if (in_program(req))
         weft__program_enter(first);
-    else if (first->dev_comm && weft__in_line(first))
+    else if (weft__in_line(first))
         weft__line_agreed(first);
-    else if (first->dev_comm)
+    else if (first->dev_comm->state != WEFT__DEVICE_COMM_READY || !weft__gate_gives_place(first))
         weft__device_comm_await(first->dev_comm, &first->ticket);
-    else
-        device_refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
 }
 
 void weft__device_enter(weft_request *req)
@@ -147,7 +133,7 @@ void weft__device_enter(weft_request *req)
 static void has_agreed(weft_request *req)
 {
     req->device->shut = false;
-    if (!weft__device_lengths_agree(req->device)) return; /* broken, and this request with it */
+    if (!weft__gate_opened(req->device)) return; /* broken, and this request with it */
     if (!in_program(req))
         weft__device_enter(req);
     else if (req->device->done) {
@@ -315,7 +301,6 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     }
     d->req = req;
     d->continuation = (weft__continuation){has_agreed, failed, release};
-    d->agree = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
     d->dev_comm = NULL;
     d->fused = d;
     d->last = d;
@@ -327,11 +312,12 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     weft__list_init(&d->holding);
     atomic_store_explicit(&d->ahead, false, memory_order_relaxed);
     atomic_store_explicit(&d->behind_stream, false, memory_order_relaxed);
-    weft__list_init(&d->ticket.link);
+    weft__ticket_begin(&d->ticket);
     memset(&d->match, 0, sizeof d->match);
     memset(&d->bundle, 0, sizeof d->bundle);
     weft__list_init(&d->bundle.link);
-    d->ticket.final = d->ticket.alone = false;
+    d->ticket.go = go;
+    d->ticket.refuse = refuse;
     memset(&d->part, 0, sizeof d->part);
     d->module = module;
     req->capture = captured ? stream : NULL;
@@ -343,6 +329,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     d->work.next = NULL;
     d->work.state = d->work.hold = NULL;
     weft__device_reach(d, WEFT__PHASE_AGREEING);
+    weft__gate_make(d);
     status = weft__device_lengths_make(d);
     if (status != WEFT_OK) {
         weft__module_unmark(module, marker);
@@ -403,6 +390,7 @@ static bool compare_with_others(weft_request *req)
     if (!is_placed(req)) return false;
     if (!needs_agreement(req)) return !is_signed(req) || weft__early_judge(req);
     req->device->shut = true;
+    weft__gate_enter(req->device, weft__device_comm_is_ready(req->group, req->device->module));
     weft__host_collective_start(req, &req->device->agree_by);
     return in_program(req) && !req->device->entered && weft__request_state(req) < WEFT__DRAINING;
 }

@@ -4,7 +4,8 @@
  *   agree     every member has submitted it and means the same: a barrier on the host plane, under the
  *             operation's own number and signature (messages: matched like any message, device_pair.c)
  *   comm      its communicator is there (device_comm.c)
- *   order     all agree on its place (order.c); independent modules need only the group's own (line.c)
+ *   order     all agree on its place (order.c), mostly by the agreement itself (gate.c); independent modules need only
+ *             the group's own (line.c)
  *   module    issues it, sees it done (modules.c)
  *
  * A group in program order issues without waiting for the agreement and without agreeing on an order (program.h): there
@@ -20,6 +21,12 @@
 #include "executor.h"
 #include "group.h"
 #include "request.h"
+
+/* What its agreement carries: gate.h. */
+enum { WEFT__GATE_WORDS = 3 };
+typedef struct weft__gate {
+    uint64_t says[WEFT__GATE_WORDS], told[WEFT__GATE_WORDS];
+} weft__gate;
 
 /* What a split of a communicator gives this rank. */
 typedef struct weft__part {
@@ -73,10 +80,11 @@ typedef struct weft__bundle {
 typedef struct weft__device {
     weft__slab_item item;
     weft_request *req;
-    weft__continuation continuation;   /* of the agreement */
-    uint64_t *lengths;                 /* of blocks, to and from each rank: device_lengths.c; else NULL */
-    weft__op agree;                    /* what the host plane does in place of the operation */
-    const weft__executor *agree_by;    /* carries that out, while it is shut */
+    weft__continuation continuation; /* of the agreement */
+    uint64_t *lengths;               /* of blocks, to and from each rank: device_lengths.c; else NULL */
+    weft__op agree;                  /* what the host plane does in place of the operation */
+    const weft__executor *agree_by;  /* carries that out, while it is shut */
+    weft__gate gate;
     weft__device_comm *dev_comm;       /* once it is needed; NULL: a message to itself */
     weft__ticket ticket;               /* of the first in one fused */
     struct weft__device *fused;        /* the first of those issued together; or itself */

@@ -206,7 +206,7 @@ void weft__device_pair_enter(weft__device *first)
     ticket->length = 0;
     ticket->go = go;
     ticket->refuse = device_pair_refuse;
-    ticket->final = false;
+    weft__ticket_to(ticket, WEFT__TICKET_OUTSIDE);
     for (weft__device *d = first; d; d = d->next) {
         WEFT__ASSERT(d->dev_comm == first->dev_comm && d->work.peer == first->work.peer);
         ticket->length++;
@@ -311,7 +311,8 @@ static void lose(weft__device *d)
     weft_request *req = d->req;
     weft_context *ctx = req->ctx;
     char name[256], who[WEFT__SENTENCE_BYTES], text[WEFT__SENTENCE_BYTES];
-    if (weft__has_left(&ctx->peers[req->recv_result.peer]) && d->fused->ticket.final) return;
+    if (weft__has_left(&ctx->peers[req->recv_result.peer]) && d->fused->ticket.state == WEFT__TICKET_FINAL)
+        return;
     weft__request_name(req, name, sizeof name);
     weft__peer_fate(ctx, req->recv_result.peer, who, sizeof who);
     snprintf(text, sizeof text, "%.240s: %.*s", name, WEFT__SENTENCE_BYTES - 256, who);

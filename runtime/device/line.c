@@ -12,7 +12,7 @@ static void move_up(weft_group *group)
     weft__group_ref(group); /* one that is refused breaks it, which may settle its last request */
     while (!weft__list_empty(&group->line)) {
         weft__ticket *ticket = WEFT__LIST_ENTRY(group->line.next, weft__ticket, link);
-        if (!ticket->final) break;
+        if (ticket->state != WEFT__TICKET_FINAL) break;
         weft__list_remove(&ticket->link);
         weft__device_comm_await(WEFT__OWNER(ticket, weft__device, ticket)->dev_comm, ticket);
     }
@@ -29,7 +29,8 @@ void weft__line_join(weft__device *first)
 void weft__line_agreed(weft__device *first)
 {
     WEFT__ASSERT(weft__holds_engine(first->req->ctx) && first->dev_comm);
-    first->ticket.final = first->ticket.alone = true;
+    weft__ticket_to(&first->ticket, WEFT__TICKET_FINAL);
+    first->ticket.alone = true;
     move_up(first->req->group);
 }
 

@@ -1,7 +1,18 @@
-/* order.c - stamps: proposed by every rank that takes part, made final by the first of them.
+/* order.c - stamps: proposed by every rank that takes part.
+ *
+ * Those of collectives whose communicator is there go with the agreement (gate.h).  Else the first rank makes them final:
  *
  *   PROPOSE  to the first: what, my clock, how many operations I issue together
  *   FINAL    from the first, when all have proposed: the largest
+ *
+ * Where something final stands behind what is still at its gate:
+ *
+ *   RAISE    to the other members: let that come no earlier than this
+ *   RAISED   from one that has not begun it: I shall propose no less
+ *
+ * After one RAISED it stands at that stamp.  Who has begun it says nothing: if that are all, its gate opens without any
+ * caller's doing.  What is asked for lies RAISE_AHEAD beyond the clock, so that one RAISE serves as many operations; and
+ * who promises it remembers that for the group alone, or its next proposals elsewhere would be beyond it too.
  *
  * A rank's clock is never behind a stamp it has seen, so whatever it proposes later comes later; and what has
  * only proposed keeps its place in the list, since its stamp can only grow.
@@ -21,10 +32,24 @@
 typedef struct word { /* what goes to another rank */
     weft__ticket_key key;
     uint64_t stamp;
+    uint64_t last; /* RAISE: number of the operation that is asked about */
     uint32_t length, unused;
 } word;
 
-#define STAMP_MOST (UINT64_MAX / 2) /* clocks count operations: none comes there */
+_Static_assert(sizeof(word) == 56,
+               "what ranks tell each other has changed: raise WEFT__DEVICE_WORDS_VERSION");
+
+#define STAMP_MOST  (UINT64_MAX / 2) /* clocks count operations: none comes there */
+#define RAISE_AHEAD 256
+
+/* What may follow on each state; a message that parted begins anew. */
+static const uint8_t ticket_follows[] = {
+    [WEFT__TICKET_OUTSIDE] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE) | WEFT__MAY_BECOME(WEFT__TICKET_AT_GATE) |
+                             WEFT__MAY_BECOME(WEFT__TICKET_PROPOSED) | WEFT__MAY_BECOME(WEFT__TICKET_FINAL),
+    [WEFT__TICKET_AT_GATE] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE) |
+                             WEFT__MAY_BECOME(WEFT__TICKET_PROPOSED) | WEFT__MAY_BECOME(WEFT__TICKET_FINAL),
+    [WEFT__TICKET_PROPOSED] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE) | WEFT__MAY_BECOME(WEFT__TICKET_FINAL),
+    [WEFT__TICKET_FINAL] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE)};
 
 struct order {
     weft__list tickets; /* by stamp */
@@ -34,6 +59,19 @@ struct order {
 static struct order *order_of(const weft_context *ctx)
 {
     return ctx->protocol_state[WEFT__PROTOCOL_ORDER];
+}
+
+void weft__ticket_begin(weft__ticket *ticket)
+{
+    weft__list_init(&ticket->link);
+    ticket->state = WEFT__TICKET_OUTSIDE;
+    ticket->alone = false;
+}
+
+void weft__ticket_to(weft__ticket *ticket, weft__ticket_state to)
+{
+    WEFT__ASSERT(WEFT__ALLOWS(ticket_follows, ticket->state, to));
+    ticket->state = to;
 }
 
 static int compare(const weft__ticket *a, const weft__ticket *b)
@@ -50,6 +88,13 @@ static void insert(weft_context *ctx, weft__ticket *ticket)
     weft__list_append(at->next, &ticket->link);
 }
 
+/* What was final stays so, as all others issue it. */
+static void take_out(weft__ticket *ticket)
+{
+    weft__list_remove(&ticket->link);
+    if (ticket->state != WEFT__TICKET_FINAL) weft__ticket_to(ticket, WEFT__TICKET_OUTSIDE);
+}
+
 static weft__ticket *order_find(weft_context *ctx, const weft__ticket_key *key)
 {
     WEFT__LIST_EACH(&order_of(ctx)->tickets, at)
@@ -60,29 +105,126 @@ static weft__ticket *order_find(weft_context *ctx, const weft__ticket_key *key)
     return NULL;
 }
 
+static void see(weft_context *ctx, uint64_t stamp)
+{
+    if (order_of(ctx)->clock < stamp) order_of(ctx)->clock = stamp;
+}
+
+/* Its stamp can only grow. */
+static void place(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
+{
+    WEFT__ASSERT(ticket->state != WEFT__TICKET_FINAL && stamp >= ticket->stamp, stamp, ticket->stamp);
+    WEFT__ASSERT_HOT(weft__list_has(&order_of(ctx)->tickets, &ticket->link));
+    weft__list_remove(&ticket->link);
+    ticket->stamp = stamp;
+    insert(ctx, ticket);
+}
+
+/* ---- what is at its gate lets others pass ---- */
+
+/* The first that is at its gate, and has not asked yet, of those before something final; NULL: none. */
+static weft__ticket *next_to_ask(const weft_context *ctx)
+{
+    weft__ticket *found = NULL;
+    WEFT__LIST_EACH(&order_of(ctx)->tickets, at)
+    {
+        weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, link);
+        if (found && ticket->state == WEFT__TICKET_FINAL) return found;
+        if (!found && ticket->state == WEFT__TICKET_AT_GATE && !ticket->raise) found = ticket;
+    }
+    return NULL;
+}
+
+static void ask_to_raise(weft_context *ctx, weft__ticket *ticket)
+{
+    word w = {.key = ticket->key, .last = ticket->last, .length = ticket->length};
+    ticket->raise = w.stamp = order_of(ctx)->clock + RAISE_AHEAD;
+    for (int i = 0; i < ticket->size; i++)
+        if (ticket->world[i] != ctx->rank)
+            weft__p2p_control(ctx->p2p, ticket->world[i], WEFT__MESSAGE_RAISE, &w, sizeof w);
+}
+
+static void let_pass(weft_context *ctx)
+{
+    weft__ticket *ticket;
+    while ((ticket = next_to_ask(ctx)) != NULL) ask_to_raise(ctx, ticket);
+}
+
+/* Another rank asks.  Of a group that is not there yet, or not any more, this one begins nothing before it has seen that
+ * stamp. */
+static void promise(weft_context *ctx, int peer, word *w)
+{
+    weft_group *group = weft__group_find(ctx, w->key.group);
+    const bool begun = group && w->last <= group->started;
+    if (!group)
+        see(ctx, w->stamp);
+    else if (weft__group_member(group, peer) < 0)
+        weft__peer_refused(ctx, peer, "it asks about the place of an operation of a group that it is not in");
+    else if (!begun && group->order_floor < w->stamp)
+        group->order_floor = w->stamp;
+    if (!begun) weft__p2p_control(ctx->p2p, peer, WEFT__MESSAGE_RAISED, w, sizeof *w);
+    if (group) weft__group_unref(group);
+}
+
+static void is_promised(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
+{
+    if (ticket->state != WEFT__TICKET_AT_GATE || ticket->raise != stamp) return;
+    ticket->raise = 0;
+    if (stamp > ticket->stamp) place(ctx, ticket, stamp);
+}
+
 /* All at the head whose stamp is agreed. */
 static void call_turns(weft_context *ctx)
 {
     while (!weft__list_empty(&order_of(ctx)->tickets)) {
         weft__ticket *ticket = WEFT__LIST_ENTRY(order_of(ctx)->tickets.next, weft__ticket, link);
-        if (!ticket->final) return;
+        if (ticket->state != WEFT__TICKET_FINAL) break;
         weft__list_remove(&ticket->link);
         ticket->go(ticket);
     }
+    let_pass(ctx);
 }
 
 static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
-    WEFT__ASSERT(!ticket->final && stamp >= ticket->stamp, stamp, ticket->stamp); /* it can only grow */
-    WEFT__ASSERT_HOT(weft__list_has(&order_of(ctx)->tickets, &ticket->link));
-    if (order_of(ctx)->clock < stamp) order_of(ctx)->clock = stamp;
-    weft__list_remove(&ticket->link);
-    ticket->stamp = stamp;
-    ticket->final = true;
-    insert(ctx, ticket);
+    see(ctx, stamp);
+    place(ctx, ticket, stamp);
+    weft__ticket_to(ticket, WEFT__TICKET_FINAL);
 }
 
-static void order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length)
+uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t number)
+{
+    weft_context *ctx = group->ctx;
+    uint64_t stamp = order_of(ctx)->clock + 1;
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (stamp < group->order_floor) stamp = group->order_floor;
+    see(ctx, stamp);
+    if (ticket->state == WEFT__TICKET_OUTSIDE) {
+        ticket->stamp = stamp;
+        ticket->raise = 0;
+        weft__ticket_to(ticket, WEFT__TICKET_AT_GATE);
+        insert(ctx, ticket);
+    } else if (stamp > ticket->stamp) {
+        place(ctx, ticket, stamp);
+    }
+    ticket->last = number;
+    return stamp;
+}
+
+void weft__order_opened(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx) && ticket->state == WEFT__TICKET_AT_GATE, ticket->state);
+    if (WEFT__UNLIKELY(stamp < ticket->stamp)) {
+        take_out(ticket);
+        ticket->refuse(ticket, WEFT_ERR_SYSTEM,
+                       "a rank has promised a later place in the order of operations than it has proposed");
+        return;
+    }
+    make_final(ctx, ticket, stamp);
+    call_turns(ctx);
+}
+
+void weft__order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length)
 {
     char who[192], text[400];
     weft__peer_name(ctx, peer, who, sizeof who);
@@ -90,7 +232,7 @@ static void order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint
              "from operation #%llu on this rank issues %u together, %s issues %u: all ranks batch the same "
              "collectives",
              (unsigned long long)ticket->key.number, ticket->length, who, length);
-    weft__list_remove(&ticket->link);
+    take_out(ticket);
     ticket->refuse(ticket, WEFT_ERR_MISMATCH, text);
 }
 
@@ -99,7 +241,7 @@ static bool count(weft_context *ctx, weft__ticket *ticket, int peer, const word 
 {
     word final = {.key = ticket->key, .length = ticket->length};
     if (w->length != ticket->length) {
-        order_refuse(ctx, ticket, peer, w->length);
+        weft__order_refuse(ctx, ticket, peer, w->length);
         return false;
     }
     if (ticket->most < w->stamp) ticket->most = w->stamp;
@@ -145,8 +287,9 @@ void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
 {
     word mine = {.key = ticket->key, .stamp = ++order_of(ctx)->clock, .length = ticket->length};
     WEFT__ASSERT(weft__holds_engine(ctx));
+    weft__list_remove(&ticket->link);
     ticket->stamp = ticket->most = mine.stamp;
-    ticket->final = false;
+    weft__ticket_to(ticket, WEFT__TICKET_PROPOSED);
     ticket->missing = ticket->size - 1;
     insert(ctx, ticket);
     if (ticket->size == 1)
@@ -161,8 +304,19 @@ void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
 void weft__order_leave(weft_context *ctx, weft__ticket *ticket)
 {
     WEFT__ASSERT(weft__holds_engine(ctx));
-    weft__list_remove(&ticket->link);
+    take_out(ticket);
     call_turns(ctx);
+}
+
+static void take_word(weft_context *ctx, weft__ticket *ticket, int peer, int type, const word *w)
+{
+    const bool proposed = ticket->state == WEFT__TICKET_PROPOSED;
+    if (type == WEFT__MESSAGE_RAISED)
+        is_promised(ctx, ticket, w->stamp);
+    else if (type == WEFT__MESSAGE_PROPOSE && ticket->world[0] == ctx->rank && proposed)
+        count(ctx, ticket, peer, w);
+    else if (type == WEFT__MESSAGE_FINAL && ticket->world[0] == peer && proposed && w->stamp >= ticket->stamp)
+        make_final(ctx, ticket, w->stamp);
 }
 
 static void order_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
@@ -174,16 +328,17 @@ static void order_message(weft_context *ctx, int peer, int type, const void *byt
         weft__peer_refused(ctx, peer, "a place in the order of operations is none that can be");
         return;
     }
+    if (type == WEFT__MESSAGE_RAISE) {
+        promise(ctx, peer, &w);
+        return;
+    }
     ticket = order_find(ctx, &w.key);
     if (ticket && !takes_part(ticket, peer))
         weft__peer_refused(ctx, peer, "it takes no part in the operation whose place it tells");
-    else if (ticket && type == WEFT__MESSAGE_PROPOSE && ticket->world[0] == ctx->rank && !ticket->final)
-        count(ctx, ticket, peer, &w);
-    else if (ticket && type == WEFT__MESSAGE_FINAL && ticket->world[0] == peer && !ticket->final &&
-             w.stamp >= ticket->stamp)
-        make_final(ctx, ticket, w.stamp);
-    else if (!ticket && type == WEFT__MESSAGE_PROPOSE)
-        weft__early_keep(ctx, w.key.group, type, peer, &w, sizeof w);
+    else if (type == WEFT__MESSAGE_PROPOSE && (!ticket || ticket->state == WEFT__TICKET_AT_GATE))
+        weft__early_keep(ctx, w.key.group, type, peer, &w, sizeof w); /* its gate has yet to open here */
+    else if (ticket)
+        take_word(ctx, ticket, peer, type, &w);
     call_turns(ctx);
 }
 
@@ -203,7 +358,7 @@ static void close_order(weft_context *ctx)
 
 const weft__protocol weft__order_protocol = {.name = "order",
                                              .first = WEFT__MESSAGE_PROPOSE,
-                                             .last = WEFT__MESSAGE_FINAL,
+                                             .last = WEFT__MESSAGE_RAISED,
                                              .open = open_order,
                                              .close = close_order,
                                              .message = order_message};

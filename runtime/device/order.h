@@ -6,7 +6,24 @@
  * overlap, whichever thread submits first.  Skeen's total-order multicast (Birman and Joseph 1987): each rank
  * proposes its clock, the largest proposal is the stamp, and what may still get a smaller one is waited for.
  *
- * Only what all ranks have submitted enters, so nothing here waits for a caller.  Engine held throughout. */
+ * A ticket's way:
+ *
+ *   AT_GATE -> FINAL                its proposal went with the agreement of a collective (gate.h), and so does the largest
+ *   [AT_GATE ->] PROPOSED -> FINAL  by messages of its own: of messages between devices, and of collectives whose
+ *                                   communicator was not there as they began
+ *
+ * What is PROPOSED all ranks have submitted, so it holds others back for as long as messages take.  What is AT_GATE may
+ * have to wait for a caller, who may wait for what it holds back.  So where something final stands behind it, its rank asks
+ * the others to let it come later (RAISE, order.c): either one of them has not begun it, and promises to propose for it at
+ * least what it was asked to; or all have begun it, and its agreement takes as long as messages do.  So nothing here waits
+ * for a caller.
+ *
+ * What holds, and tests/protocols/order_game.c plays:
+ *   - a rank's clock is not behind any stamp that it has seen, so what it begins later comes later;
+ *   - a final stamp is at least what each member has proposed, or was promised by another one that has yet to propose;
+ *   - a rank issues in the order of stamps (equal ones: of keys), and nothing behind what may still get a smaller one;
+ *   - so of any operations, of whatever groups, also round a circle of these, all ranks find one order.
+ * Engine held throughout. */
 #ifndef WEFT_RUNTIME_ORDER_H
 #define WEFT_RUNTIME_ORDER_H
 #include "context.h"
@@ -27,6 +44,13 @@ typedef struct weft__ticket_key {
     uint32_t memory;   /* whose module carries it out */
 } weft__ticket_key;
 
+typedef enum weft__ticket_state {
+    WEFT__TICKET_OUTSIDE, /* it stands in no order, or only in its group's (line.h) */
+    WEFT__TICKET_AT_GATE,
+    WEFT__TICKET_PROPOSED,
+    WEFT__TICKET_FINAL /* also once it has left, and in its group's line once it is agreed on */
+} weft__ticket_state;
+
 typedef struct weft__ticket weft__ticket;
 struct weft__ticket {
     weft__list link; /* by stamp; or its communicator's, while that is being made */
@@ -34,9 +58,12 @@ struct weft__ticket {
     const int *world; /* ranks that take part; the first collects the proposals */
     int size;
     uint32_t length; /* operations in it: the same everywhere */
-    uint64_t stamp;  /* proposed; when final, agreed */
-    bool final;
-    bool alone;    /* it needs no order in common with others, only its communicator (line.h) */
+    uint64_t stamp;  /* what it gets at least; when final, agreed */
+    weft__ticket_state state;
+    uint64_t last; /* AT_GATE: number of the last operation in it that this rank has begun */
+    uint64_t
+        raise;  /* AT_GATE: the stamp that others were asked for; 0: they were not, or one has promised it */
+    bool alone; /* it needs no order in common with others, only its communicator (line.h) */
     uint64_t most; /* first rank: the largest proposal so far */
     int missing;   /* first rank: proposals yet to come */
     /* Its turn has come; it has left. */
@@ -45,7 +72,17 @@ struct weft__ticket {
     void (*refuse)(weft__ticket *ticket, weft_status status, const char *why);
 };
 
-/* Proposes; go or refuse follows, perhaps before this returns. */
+/* It stands in no order yet. */
+void weft__ticket_begin(weft__ticket *ticket);
+/* Only for who has an order of its own (line.h), or begins anew. */
+void weft__ticket_to(weft__ticket *ticket, weft__ticket_state to);
+/* What this rank proposes in the agreement of that operation of the group, which is the ticket's only one or its next. */
+uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t number);
+/* All agreements of it have been come to: the largest proposal in them.  go follows, perhaps before this returns. */
+void weft__order_opened(weft_context *ctx, weft__ticket *ticket, uint64_t stamp);
+/* Another rank issues so many together: refuses it. */
+void weft__order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length);
+/* Proposes by messages, and no more by the agreement; go or refuse follows, perhaps before this returns. */
 void weft__order_enter(weft_context *ctx, weft__ticket *ticket);
 /* It will not go.  Others may wait for it: the caller sees to it that they learn. */
 void weft__order_leave(weft_context *ctx, weft__ticket *ticket);

@@ -260,7 +260,7 @@ int main(int argc, char **argv)
         STOP("a rank that has not come", ABSENT, NULL, false, "not begun", "agreeing"),
         STOP("a call that makes a communicator", SCRIPTED, "dev1:ncclCommInitRankConfig@1=hang", true,
              "connecting", "connecting"),
-        STOP("a rank that was stopped once it had come", STOPPED, NULL, false, "agreeing", "ordering"),
+        STOP("a rank that was stopped once it had come", STOPPED, NULL, false, "agreeing", "on the device"),
         STOP("a call that issues", SCRIPTED, "dev1:ncclGroupEnd@1=hang", false, "issuing", "on the device"),
         CASE("a call that does not return loses the module", .body = is_lost),
         CASE("whoever aborts unloads its module", .body = is_unloaded),

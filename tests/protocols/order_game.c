@@ -1,9 +1,14 @@
-/* order_game.c - stamps: groups overlap, every rank enters what is to be issued in an order of its own, one or
- * several operations in a ticket.
+/* order_game.c - stamps: groups overlap, also round a circle; every rank begins what is to be issued in an order of its
+ * own, one or several operations in a ticket; it waits until some is done before it begins more, and may be late.
  *
- * What must hold: whatever two ranks both issue they issue in the same order; what all members of a group
- * that lives have entered is issued by all of them, whoever else has died; nothing that waits for a group
- * outlives it. */
+ * An operation is agreed on by a gate, which is the host plane's: here all members' proposals are known as soon as they are
+ * made, and the largest is told to each member some time after the last has come.  Some have their place by that, others by
+ * messages afterwards, as where a communicator is not there.  Devices carry out what is issued one after the other, and an
+ * operation when it is the next on all members'.
+ *
+ * What must hold: there is one order in which all ranks issue; what all members of a group that lives have begun is issued
+ * by all of them as soon as no message is under way, whoever else is late or has died; no program waits for ever; nothing
+ * that waits for a group outlives it. */
 #include "chance.h"
 #include "engine.h"
 #include "executors.h"
@@ -16,22 +21,39 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GROUPS_MOST = 4, NUMBERS_MOST = 3, TICKETS_MOST = GROUPS_MOST * NUMBERS_MOST };
+enum { GROUPS_MOST = 4, NUMBERS_MOST = 3, TICKETS_MOST = GROUPS_MOST * NUMBERS_MOST, TOGETHER_MOST = 4 };
 
-typedef enum ticket_state { OUTSIDE, INSIDE, ISSUED, LEFT, REFUSED } ticket_state;
+typedef enum ticket_state { OUTSIDE, AT_GATE, INSIDE, ISSUED, DONE, LEFT, REFUSED } ticket_state;
 
 typedef struct held_ticket {
     weft__ticket ticket;
-    int rank, group;
+    int rank, group, op;
     ticket_state state;
-    int place; /* among what its rank issued */
 } held_ticket;
 
-static int members[GROUPS_MOST][WIRES_RANKS_MAX], sizes[GROUPS_MOST], group_count, numbers;
+/* One operation, or several that are issued together. */
+typedef struct operation {
+    int group, place; /* in an order in which all programs could do them one by one */
+    uint64_t first;   /* number; the others follow */
+    uint32_t length;
+    bool by_messages; /* some member's communicator is not there */
+    int arrived;
+    uint64_t most; /* proposed so far */
+} operation;
+
+/* What a rank does: begins its operations in that order; at a pause it waits until all that it has begun are done. */
+typedef struct program {
+    int ops[TICKETS_MOST], count, next;
+    bool pause[TICKETS_MOST]; /* before that one */
+    bool late;                /* begins only when nothing else is left to do */
+    int issued[TICKETS_MOST], issues, done;
+} program;
+
+static int members[GROUPS_MOST][WIRES_RANKS_MAX], sizes[GROUPS_MOST], group_count, op_count;
 static weft_group *at[GROUPS_MOST][WIRES_RANKS_MAX];
+static operation ops[TICKETS_MOST];
 static held_ticket tickets[WIRES_RANKS_MAX][TICKETS_MOST];
-static int order_of[WIRES_RANKS_MAX][TICKETS_MOST], entered[WIRES_RANKS_MAX], issued[WIRES_RANKS_MAX];
-static uint32_t lengths[TICKETS_MOST]; /* the same on all ranks */
+static program programs[WIRES_RANKS_MAX];
 static bool lengths_differ;
 
 static held_ticket *held(weft__ticket *ticket)
@@ -42,18 +64,30 @@ static held_ticket *held(weft__ticket *ticket)
 static void go(weft__ticket *ticket)
 {
     held_ticket *h = held(ticket);
+    program *p = &programs[h->rank];
     TRACE("rank %d issues #%d of group %d", h->rank, (int)ticket->key.number, h->group);
     h->state = ISSUED;
-    h->place = issued[h->rank]++;
+    p->issued[p->issues++] = h->op;
 }
 
-/* As device.c does: the group is broken, and so the others hear of it. */
+/* As gate.c does: the group is broken, and so the others hear of it. */
 static void refuse(weft__ticket *ticket, weft_status status, const char *why)
 {
     held_ticket *h = held(ticket);
     TRACE("rank %d refuses #%d of group %d", h->rank, (int)ticket->key.number, h->group);
+    if (!lengths_differ) trace_blame("rank %d: %s", h->rank, why);
     h->state = REFUSED;
     weft__group_break(at[h->group][h->rank], &(weft__verdict){status, ticket->key.number, -1, why}, true);
+}
+
+static bool is_broken(int group, int rank)
+{
+    return atomic_load(&at[group][rank]->state) == WEFT__BROKEN;
+}
+
+static bool waits_in_order(const held_ticket *h)
+{
+    return h->state == AT_GATE || h->state == INSIDE;
 }
 
 /* What stands in the order when its group breaks leaves it. */
@@ -61,9 +95,9 @@ static void leave_broken(int rank)
 {
     weft_context *ctx = world_rank(rank);
     if (!world_lives(rank)) return;
-    for (int i = 0; i < group_count * numbers; i++) {
+    for (int i = 0; i < op_count; i++) {
         held_ticket *h = &tickets[rank][i];
-        if (h->state != INSIDE || atomic_load(&at[h->group][rank]->state) != WEFT__BROKEN) continue;
+        if (!waits_in_order(h) || !is_broken(h->group, rank)) continue;
         TRACE("rank %d takes #%d of group %d back", rank, (int)h->ticket.key.number, h->group);
         weft__engine_take(ctx);
         h->state = LEFT;
@@ -72,22 +106,126 @@ static void leave_broken(int rank)
     }
 }
 
-static bool enter_next(int rank)
+/* ---- gates ---- */
+
+static void arrive(held_ticket *h)
 {
-    weft_context *ctx = world_rank(rank);
-    held_ticket *h;
-    int g;
-    do {
-        if (entered[rank] == group_count * numbers) return false;
-        h = &tickets[rank][order_of[rank][entered[rank]++]];
-        g = h->group;
-    } while (!at[g][rank] || atomic_load(&at[g][rank]->state) == WEFT__BROKEN);
-    TRACE("rank %d enters #%d of group %d", rank, (int)h->ticket.key.number, g);
+    operation *op = &ops[h->op];
+    weft_group *group = at[h->group][h->rank];
+    TRACE("rank %d begins #%d of group %d", h->rank, (int)op->first, h->group);
+    h->state = AT_GATE;
+    weft__engine_take(group->ctx);
+    for (uint64_t n = op->first; n < op->first + op->length; n++) {
+        uint64_t stamp;
+        group->started = n;
+        stamp = weft__order_arrive(group, &h->ticket, n);
+        if (stamp > op->most) op->most = stamp;
+    }
+    op->arrived++;
+    weft__engine_drop(group->ctx);
+}
+
+static bool has_come(const held_ticket *h)
+{
+    return h->state == AT_GATE && world_lives(h->rank) && ops[h->op].arrived == sizes[h->group] &&
+           !is_broken(h->group, h->rank);
+}
+
+static void open_gate(held_ticket *h)
+{
+    const operation *op = &ops[h->op];
+    weft_context *ctx = world_rank(h->rank);
+    TRACE("rank %d passes the gate of #%d of group %d", h->rank, (int)op->first, h->group);
     h->state = INSIDE;
     weft__engine_take(ctx);
-    weft__order_enter(ctx, &h->ticket);
+    if (op->by_messages)
+        weft__order_enter(ctx, &h->ticket);
+    else
+        weft__order_opened(ctx, &h->ticket, op->most);
     weft__engine_drop(ctx);
+}
+
+/* The first from somewhere on that may be. */
+static bool open_some_gate(void)
+{
+    int from = chance_below(world.ranks * op_count);
+    for (int i = 0; i < world.ranks * op_count; i++) {
+        int k = (from + i) % (world.ranks * op_count);
+        held_ticket *h = &tickets[k / op_count][k % op_count];
+        if (!has_come(h)) continue;
+        open_gate(h);
+        return true;
+    }
+    return false;
+}
+
+/* ---- devices ---- */
+
+static bool is_next_on(int rank, int op)
+{
+    const program *p = &programs[rank];
+    return p->done < p->issues && p->issued[p->done] == op;
+}
+
+/* What its group's breaking has stopped, or all members that live have as their next. */
+static bool may_run(int rank, int op)
+{
+    int group = ops[op].group;
+    if (is_broken(group, rank)) return true;
+    for (int i = 0; i < sizes[group]; i++)
+        if (world_lives(members[group][i]) && tickets[members[group][i]][op].state != DONE &&
+            !is_next_on(members[group][i], op))
+            return false;
     return true;
+}
+
+static void run_devices(void)
+{
+    for (bool some = true; some;) {
+        some = false;
+        for (int rank = 0; rank < world.ranks; rank++) {
+            program *p = &programs[rank];
+            if (!world_lives(rank) || p->done == p->issues || !may_run(rank, p->issued[p->done])) continue;
+            tickets[rank][p->issued[p->done++]].state = DONE;
+            some = true;
+        }
+    }
+}
+
+/* ---- programs ---- */
+
+static bool is_over(const held_ticket *h)
+{
+    return h->state == OUTSIDE || h->state >= DONE || is_broken(h->group, h->rank);
+}
+
+static bool has_waited(int rank)
+{
+    for (int i = 0; i < programs[rank].next; i++)
+        if (!is_over(&tickets[rank][programs[rank].ops[i]])) return false;
+    return true;
+}
+
+/* False: there is nothing, or it waits. */
+static bool begin_next(int rank)
+{
+    program *p = &programs[rank];
+    held_ticket *h;
+    if (!world_lives(rank)) return false;
+    do {
+        if (p->next == p->count || (p->pause[p->next] && !has_waited(rank))) return false;
+        h = &tickets[rank][p->ops[p->next++]];
+    } while (is_broken(h->group, rank));
+    arrive(h);
+    return true;
+}
+
+static bool begin_some(void)
+{
+    int from = chance_below(world.ranks);
+    for (int i = 0; i < world.ranks; i++)
+        if (begin_next((from + i) % world.ranks)) return true;
+    return false;
 }
 
 static void draw_groups(void)
@@ -102,61 +240,151 @@ static void draw_groups(void)
     }
 }
 
-static void draw_tickets(int rank)
+/* In the order of their places. */
+static void draw_operations(int numbers)
 {
-    entered[rank] = issued[rank] = 0;
-    for (int i = 0; i < group_count * numbers; i++) {
-        int g = i / numbers;
-        held_ticket *h = &tickets[rank][i];
-        *h = (held_ticket){.rank = rank, .group = g, .place = -1};
-        h->ticket = (weft__ticket){.key = {.group = world_group_id(g), .number = (uint64_t)(1 + i % numbers)},
-                                   .world = members[g],
-                                   .size = sizes[g],
-                                   .length = lengths[i],
-                                   .go = go,
-                                   .refuse = refuse};
-        if (lengths_differ && rank == members[g][sizes[g] - 1] && i % numbers == 0) h->ticket.length++;
-        order_of[rank][i] = i;
+    int groups[TICKETS_MOST];
+    uint64_t last[GROUPS_MOST] = {0};
+    op_count = group_count * numbers;
+    for (int i = 0; i < op_count; i++) groups[i] = i % group_count;
+    chance_shuffle(groups, op_count);
+    for (int i = 0; i < op_count; i++) {
+        ops[i] = (operation){.group = groups[i],
+                             .first = last[groups[i]] + 1,
+                             .length = 1 + (uint32_t)chance_below(TOGETHER_MOST),
+                             .by_messages = chance_one_in(4)};
+        last[groups[i]] += ops[i].length;
     }
-    chance_shuffle(order_of[rank], group_count * numbers);
+}
+
+static void draw_ticket(int rank, int i)
+{
+    int g = ops[i].group;
+    held_ticket *h = &tickets[rank][i];
+    *h = (held_ticket){.rank = rank, .group = g, .op = i};
+    h->ticket = (weft__ticket){.key = {.group = world_group_id(g), .number = ops[i].first},
+                               .world = members[g],
+                               .size = sizes[g],
+                               .length = ops[i].length,
+                               .go = go,
+                               .refuse = refuse};
+    weft__list_init(&h->ticket.link);
+    if (lengths_differ && ops[i].by_messages && rank == members[g][sizes[g] - 1]) h->ticket.length++;
+}
+
+/* The operations of a group stay in their order. */
+static void shuffle(int *which, int n)
+{
+    chance_shuffle(which, n);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++)
+            if (ops[which[k]].group == ops[which[i]].group && which[k] > which[i]) {
+                int swapped = which[i];
+                which[i] = which[k];
+                which[k] = swapped;
+            }
+}
+
+/* Between two pauses in any order: what comes before a pause has its place before what comes behind it. */
+static void draw_program(int rank, int pauses)
+{
+    program *p = &programs[rank];
+    int from = 0;
+    *p = (program){.late = chance_one_in(4)};
+    for (int i = 0; i < op_count; i++) {
+        draw_ticket(rank, i);
+        if (at[ops[i].group][rank]) p->ops[p->count++] = i;
+    }
+    for (int i = 1; i <= p->count; i++) {
+        if (i < p->count && !(pauses && chance_one_in(pauses))) continue;
+        if (i < p->count) p->pause[i] = true;
+        shuffle(p->ops + from, i - from);
+        from = i;
+    }
+}
+
+/* ---- what must hold ---- */
+
+/* No message is under way, and none is awaited: whoever is late. */
+static void check_issued(void)
+{
+    for (int rank = 0; rank < world.ranks; rank++)
+        for (int i = 0; i < op_count; i++)
+            if (world_lives(rank) && tickets[rank][i].state == INSIDE)
+                trace_blame("rank %d cannot issue #%d of group %d, which all have begun", rank,
+                            (int)ops[i].first, ops[i].group);
+}
+
+/* Until there is nothing left to do but to begin more.  Without deaths that takes no time; of those all learn after some. */
+static void finish_messages(void)
+{
+    do {
+        while (world_step() || open_some_gate()) {
+        }
+        if (world_deaths()) world_settle();
+        for (int rank = 0; rank < world.ranks; rank++) leave_broken(rank);
+    } while (world_step() || open_some_gate());
+    check_issued();
+    run_devices();
 }
 
 static void run(void)
 {
     for (int idle = 0; idle < 3 * world.ranks;) {
         int rank = world_some_rank();
-        if (chance_one_in(3) && enter_next(rank))
+        if (chance_one_in(3) && !programs[rank].late && begin_next(rank))
+            idle = 0;
+        else if (chance_one_in(3) && open_some_gate())
             idle = 0;
         else
             idle += !world_step();
         if (chance_one_in(2)) leave_broken(world_some_rank());
+        if (chance_one_in(2)) run_devices();
     }
-    for (int rank = 0; rank < world.ranks; rank++)
-        while (world_lives(rank) && enter_next(rank)) world_step();
-    world_settle();
-    for (int rank = 0; rank < world.ranks; rank++) leave_broken(rank);
-    world_settle();
+    do finish_messages();
+    while (begin_some());
 }
 
-static void check_pair(int a, int b)
+/* Takes away what comes first on every rank that has issued it, until nothing is left, or each comes behind another. */
+static void check_one_order(void)
 {
-    for (int i = 0; i < group_count * numbers; i++)
-        for (int k = 0; k < i; k++) {
-            if (tickets[a][i].state != ISSUED || tickets[b][i].state != ISSUED) continue;
-            if (tickets[a][k].state != ISSUED || tickets[b][k].state != ISSUED) continue;
-            if ((tickets[a][i].place < tickets[a][k].place) != (tickets[b][i].place < tickets[b][k].place))
-                trace_blame("ranks %d and %d issue #%d of group %d and #%d of group %d in different order", a,
-                            b, 1 + i % numbers, i / numbers, 1 + k % numbers, k / numbers);
+    int from[WIRES_RANKS_MAX] = {0};
+    for (int i = 0, taken = 0; i < op_count; i++, taken = 0) {
+        for (int op = 0; op < op_count && !taken; op++) {
+            bool first = true;
+            for (int rank = 0; rank < world.ranks && first; rank++) {
+                const program *p = &programs[rank];
+                for (int k = from[rank] + 1; k < p->issues; k++) first = first && p->issued[k] != op;
+            }
+            for (int rank = 0; rank < world.ranks && first; rank++) {
+                const program *p = &programs[rank];
+                if (from[rank] == p->issues || p->issued[from[rank]] != op) continue;
+                from[rank]++;
+                taken = 1;
+            }
         }
+        if (!taken) break;
+    }
+    for (int rank = 0; rank < world.ranks; rank++)
+        if (from[rank] < programs[rank].issues)
+            trace_blame("rank %d issues #%d of group %d before what others issue before that", rank,
+                        (int)ops[programs[rank].issued[from[rank]]].first,
+                        ops[programs[rank].issued[from[rank]]].group);
 }
 
 static void check(void)
 {
-    for (int a = 0; a < world.ranks; a++) {
-        for (int b = 0; b < a; b++) check_pair(a, b);
-        for (int i = 0; i < group_count * numbers; i++)
-            if (world_lives(a) && tickets[a][i].state == INSIDE)
-                trace_blame("rank %d never gets to issue #%d of group %d", a, 1 + i % numbers, i / numbers);
+    check_one_order();
+    for (int rank = 0; rank < world.ranks; rank++) {
+        const program *p = &programs[rank];
+        if (!world_lives(rank)) continue;
+        if (p->next < p->count)
+            trace_blame("rank %d waits for ever before #%d of group %d", rank,
+                        (int)ops[p->ops[p->next]].first, ops[p->ops[p->next]].group);
+        for (int i = 0; i < p->count; i++)
+            if (waits_in_order(&tickets[rank][p->ops[i]]))
+                trace_blame("rank %d never gets to issue #%d of group %d", rank, (int)ops[p->ops[i]].first,
+                            ops[p->ops[i]].group);
     }
     for (int g = 0; g < group_count; g++) world_check_broken(at[g], world.ranks, "a group");
     for (int g = 0; g < group_count; g++)
@@ -170,13 +398,14 @@ static void check(void)
 
 void play_order(void)
 {
+    int pauses;
     world_open(12, false, weft__executors);
     group_count = 1 + chance_below(GROUPS_MOST);
-    numbers = 1 + chance_below(NUMBERS_MOST);
     lengths_differ = chance_one_in(12);
+    pauses = chance_below(4);
     draw_groups();
-    for (int i = 0; i < group_count * numbers; i++) lengths[i] = 1 + (uint32_t)chance_below(4);
-    for (int rank = 0; rank < world.ranks; rank++) draw_tickets(rank);
+    draw_operations(1 + chance_below(NUMBERS_MOST));
+    for (int rank = 0; rank < world.ranks; rank++) draw_program(rank, pauses);
     if (chance_one_in(2)) world_plan_deaths(2);
     run();
     check();

@@ -1,0 +1,100 @@
+/* gate.c - see gate.h.
+ *
+ * Fails: as the host plane's operation does, and where ranks issue different numbers of operations together; either breaks
+ * the group. */
+#include "gate.h"
+#include "device_lengths.h"
+#include "engine.h"
+#include "line.h"
+
+#include <string.h>
+
+#define NOT_THERE (UINT64_C(1) << 63) /* stamps stay below it */
+
+enum { STAMP, MOST, LEAST };
+
+/* All members find alike whether it does: what that follows from is part of the group, or of what their signatures compare. */
+static bool carries_place(const weft__device *d)
+{
+    return d->agree.kind == WEFT__OP_ALL_REDUCE;
+}
+
+void weft__gate_make(weft__device *d)
+{
+    const weft_group *group = d->req->group;
+    const bool ordered = group->size > 1 && !weft__device_in_program(group, d->module) && !weft__in_line(d);
+    memset(&d->gate, 0, sizeof d->gate);
+    d->agree = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
+    if (!ordered) return;
+    d->agree.kind = WEFT__OP_ALL_REDUCE;
+    d->agree.dtype = WEFT_UINT64;
+    d->agree.reduction = WEFT_MAX;
+    d->agree.count = WEFT__GATE_WORDS;
+    d->agree.in = d->gate.says;
+    d->agree.out = d->gate.told;
+}
+
+void weft__gate_ticket(weft__device *first)
+{
+    const weft_request *req = first->req;
+    weft__ticket *ticket = &first->ticket;
+    ticket->key = (weft__ticket_key){.group = req->group->id,
+                                     .number = req->sequence,
+                                     .memory = (uint32_t)req->op.memory};
+    ticket->world = req->group->world;
+    ticket->size = req->group->size;
+    ticket->length = 0;
+    for (const weft__device *d = first; d; d = d->next) ticket->length++;
+}
+
+void weft__gate_enter(weft__device *d, bool ready)
+{
+    const weft_request *req = d->req;
+    weft__ticket *ticket = &d->fused->ticket;
+    const uint64_t rank = (uint32_t)req->group->rank;
+    if (!carries_place(d)) return;
+    weft__gate_ticket(d->fused);
+    d->gate.says[MOST] = (uint64_t)ticket->length << 32 | rank;
+    d->gate.says[LEAST] = (uint64_t)~ticket->length << 32 | rank;
+    d->gate.says[STAMP] = ready ? weft__order_arrive(req->group, ticket, req->sequence) : NOT_THERE;
+}
+
+/* False: the rank that told this issues another number together. */
+static bool is_alike(weft__device *d, uint32_t length, uint64_t told)
+{
+    const weft_group *group = d->req->group;
+    weft__ticket *ticket = &d->fused->ticket;
+    const uint32_t rank = (uint32_t)told;
+    if (length == ticket->length) return true;
+    weft__order_refuse(group->ctx, ticket, group->world[rank < (uint32_t)group->size ? rank : 0], length);
+    return false;
+}
+
+bool weft__gate_opened(weft__device *d)
+{
+    const uint64_t *told = d->gate.told;
+    if (!carries_place(d)) return weft__device_lengths_agree(d);
+    return is_alike(d, (uint32_t)(told[MOST] >> 32), told[MOST]) &&
+           is_alike(d, ~(uint32_t)(told[LEAST] >> 32), told[LEAST]);
+}
+
+/* The largest that its gates have told; 0: one of them carries none, or some rank's communicator was not there. */
+static uint64_t stamp_of(const weft__device *first)
+{
+    uint64_t stamp = 0;
+    for (const weft__device *d = first; d; d = d->next) {
+        if (!carries_place(d) || d->gate.told[STAMP] & NOT_THERE) return 0;
+        if (stamp < d->gate.told[STAMP]) stamp = d->gate.told[STAMP];
+    }
+    return stamp;
+}
+
+bool weft__gate_gives_place(weft__device *first)
+{
+    const uint64_t stamp = stamp_of(first);
+    if (stamp)
+        weft__order_opened(first->req->ctx, &first->ticket, stamp);
+    else
+        weft__order_leave(first->req->ctx, &first->ticket);
+    return stamp;
+}

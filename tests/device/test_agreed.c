@@ -1,0 +1,247 @@
+/* test_agreed.c - the agreed order of collectives on devices (runtime/device/order.h): how many messages it costs, by count,
+ * and that programs which wait for one operation before they begin the next one never wait for each other. */
+#include "device.h"
+#include "p2p.h"
+#include "protocol.h"
+#include "sum.h"
+
+enum { RANKS = 3, SUMS = 50 };
+
+/* ---- what this process sends about the order (the linker puts this in the place of the library's) ---- */
+
+static atomic_int messages;
+
+#define CONTROL weft__p2p *p2p, int peer, int type, const void *data, size_t length
+
+weft_status __real_weft__p2p_control(CONTROL);
+weft_status __wrap_weft__p2p_control(CONTROL);
+
+weft_status __wrap_weft__p2p_control(CONTROL)
+{
+    if (type >= WEFT__MESSAGE_PROPOSE && type <= WEFT__MESSAGE_RAISED) atomic_fetch_add(&messages, 1);
+    return __real_weft__p2p_control(p2p, peer, type, data, length);
+}
+
+/* By all ranks so far; where they are threads of one process each has counted for all. */
+static int sent_by_all(job_rank *me)
+{
+    int64_t sum = 0;
+    job_meet(me);
+    *job_results(me, me->rank) = atomic_load(&messages);
+    job_meet(me);
+    for (int i = 0; i < me->size; i++)
+        if (i == 0 || job_pid(me, i) != job_pid(me, 0)) sum += *job_results(me, i);
+    job_meet(me);
+    return (int)sum;
+}
+
+/* ---- groups ---- */
+
+/* A group of those ranks, with its communicator; NULL for the others. */
+static weft_group *group_of(job_rank *me, const int *ranks, int n, operands o)
+{
+    weft_group *group = NULL;
+    weft_request *req;
+    bool in = false;
+    for (int i = 0; i < n; i++) in = in || ranks[i] == me->rank;
+    if (in) {
+        CHECK_OK(weft_new_group(me->world, ranks, n, NULL, &group, NULL));
+        req = begin_sum(group, o, NULL);
+        WAIT_OK(req);
+    }
+    job_meet(me);
+    return group;
+}
+
+static weft_group *pair_of(job_rank *me, int a, int b, operands o)
+{
+    return group_of(me, (const int[]){a, b}, 2, o);
+}
+
+static void sum_works(weft_group *group, operands o)
+{
+    CHECK_OK(weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, NULL, NULL));
+}
+
+/* ---- the usual case ---- */
+
+static void one_group(job_rank *me)
+{
+    weft_request *reqs[SUMS];
+    operands o = take_operands(me);
+    sum_works(me->world, o);
+    int before = sent_by_all(me);
+    for (int i = 0; i < SUMS; i++) sum_works(me->world, o);
+    for (int i = 0; i < SUMS; i++) reqs[i] = begin_sum(me->world, o, NULL);
+    for (int i = 0; i < SUMS; i++) WAIT_OK(reqs[i]);
+    CHECK_INT(sent_by_all(me), before);
+    check_sum(me->size, o.out);
+}
+
+static void a_batch(job_rank *me)
+{
+    operands o = take_operands(me);
+    sum_works(me->world, o);
+    int before = sent_by_all(me);
+    for (int i = 0; i < SUMS; i++) {
+        weft_call call = {.batch = NULL};
+        CHECK_OK(weft_batch_begin(me->world, &call.batch));
+        for (int k = 0; k < 3; k++)
+            CHECK_OK(weft_all_reduce(me->world, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, &call, NULL));
+        CHECK_OK(weft_batch_end(call.batch, NULL, NULL));
+    }
+    CHECK_INT(sent_by_all(me), before);
+    check_sum(me->size, o.out);
+}
+
+static void one_after_the_other(job_rank *me)
+{
+    operands o = take_operands(me);
+    weft_group *pair = pair_of(me, 0, 1, o);
+    sum_works(me->world, o);
+    int before = sent_by_all(me);
+    for (int i = 0; i < SUMS; i++) {
+        sum_works(me->world, o);
+        if (pair) sum_works(pair, o);
+    }
+    CHECK_INT(sent_by_all(me), before);
+}
+
+static uint64_t calls(void)
+{
+    return device_is_emulated() ? device()->emu_calls("ncclAllReduce") : 0;
+}
+
+/* One rank issues two together, or one at a time, where the others do not: all know of it before a device has anything. */
+static void one_batches_alone(job_rank *me, bool alone)
+{
+    enum { ODD = 1 };
+    operands o = take_operands(me);
+    weft_group *group = group_of(me, (const int[]){0, 1, 2}, RANKS, o);
+    weft_call call = {.batch = NULL};
+    weft_request *reqs[2] = {NULL};
+    const bool batches = (me->rank == ODD) == alone;
+    const uint64_t before = calls();
+    job_meet(me);
+    if (me->rank == ODD) job_meet(me); /* it comes last, and finds all of theirs there */
+    if (batches) CHECK_OK(weft_batch_begin(group, &call.batch));
+    for (int i = 0; i < 2; i++) {
+        weft_status status = weft_all_reduce(group, o.in, o.out, COUNT, WEFT_INT32, WEFT_SUM, &call,
+                                             batches ? NULL : &reqs[i]);
+        CHECK(status == WEFT_OK || (i && !batches && status == WEFT_ERR_BROKEN)); /* by the first */
+    }
+    if (batches) CHECK_OK(weft_batch_end(call.batch, NULL, &reqs[0]));
+    if (me->rank != ODD) job_meet(me);
+    CHECK_INT(job_await_break(group, job_late_ms()), WEFT_ERR_MISMATCH);
+    CHECK_TEXT(weft_last_error(), "issues 1"); /* one of these is the others', or of whoever has told of it */
+    CHECK_TEXT(weft_last_error(), "issues 2");
+    CHECK_TEXT(weft_last_error(), "batch the same collectives");
+    CHECK_INT(calls(), before);
+    for (int i = 0; i < 2 && reqs[i]; i++) {
+        CHECK(weft_wait(reqs[i], job_wait_ms()) < 0);
+        weft_release(reqs[i]);
+    }
+    job_meet(me);
+}
+
+static void one_batches(job_rank *me)
+{
+    one_batches_alone(me, true);
+}
+
+static void all_but_one_batch(job_rank *me)
+{
+    one_batches_alone(me, false);
+}
+
+/* ---- groups that overlap in time ---- */
+
+/* Rank 0 has begun the pair's, and rank 1 begins that only after many of all ranks' that come behind it. */
+static void waits_for_what_comes_behind(job_rank *me)
+{
+    operands o = take_operands(me), other = take_operands(me);
+    weft_group *pair = pair_of(me, 0, 1, o);
+    weft_request *req = NULL;
+    sum_works(me->world, o);
+    int before = sent_by_all(me);
+    if (me->rank == 0) req = begin_sum(pair, other, NULL);
+    for (int i = 0; i < SUMS; i++) sum_works(me->world, o);
+    if (me->rank == 1) req = begin_sum(pair, other, NULL);
+    if (req) {
+        WAIT_OK(req);
+        check_sum(2, other.out);
+    }
+    CHECK(sent_by_all(me) - before <= 2); /* one that asks, and its answer, for all of them */
+}
+
+/* Each begins what it shares with the next rank, and after that what it shares with the one before. */
+static void round_a_circle(job_rank *me)
+{
+    operands o = take_operands(me), other = take_operands(me);
+    weft_group *pairs[RANKS], *next, *previous;
+    for (int i = 0; i < RANKS; i++) pairs[i] = pair_of(me, i, (i + 1) % RANKS, o);
+    next = pairs[me->rank];
+    previous = pairs[(me->rank + RANKS - 1) % RANKS];
+    int before = sent_by_all(me);
+    for (int i = 0; i < SUMS; i++) {
+        weft_request *first = begin_sum(next, o, NULL), *second = begin_sum(previous, other, NULL);
+        WAIT_OK(second);
+        WAIT_OK(first);
+    }
+    CHECK(sent_by_all(me) - before <= SUMS * 2 * RANKS * 2);
+}
+
+/* What is at its gate as others pass, and never opens. */
+static void one_dies_at_the_gate(job_rank *me)
+{
+    operands o = take_operands(me), other = take_operands(me);
+    weft_group *dying = pair_of(me, 0, 2, o), *pair = pair_of(me, 0, 1, o);
+    weft_request *req = NULL;
+    if (me->rank == 2) job_sleep_ms(JOB_LIMIT_MS);
+    if (me->rank == 0) req = begin_sum(dying, other, NULL);
+    for (int i = 0; i < SUMS; i++) {
+        if (i == SUMS / 2 && me->rank == 0) job_kill(me, 2);
+        sum_works(pair, o);
+    }
+    if (req) {
+        WAIT_STATUS(WEFT_ERR_PEER, req);
+        CHECK(job_names(weft_request_message(req), 2));
+        weft_release(req);
+    }
+    sum_works(pair, o);
+}
+
+/* It is taken back as others stand behind it. */
+static void one_is_cancelled_at_the_gate(job_rank *me)
+{
+    operands o = take_operands(me), other = take_operands(me);
+    weft_group *given_up = pair_of(me, 0, 2, o), *pair = pair_of(me, 0, 1, o);
+    weft_request *req = NULL;
+    if (me->rank == 0) req = begin_sum(given_up, other, NULL);
+    for (int i = 0; i < SUMS && pair; i++) {
+        if (i == SUMS / 2 && req) weft_cancel(req);
+        sum_works(pair, o);
+    }
+    if (req) {
+        WAIT_STATUS(WEFT_ERR_CANCELLED, req);
+        weft_release(req);
+    }
+    job_meet(me);
+    sum_works(me->world, o);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        JOB_TEST("one group costs no message", .ranks = RANKS, .body = one_group),
+        JOB_TEST("a batch costs no message", .ranks = RANKS, .body = a_batch),
+        JOB_TEST("groups one after the other cost no message", .ranks = RANKS, .body = one_after_the_other),
+        JOB_TEST("one batches", .ranks = RANKS, .body = one_batches),
+        JOB_TEST("all but one batch", .ranks = RANKS, .body = all_but_one_batch),
+        JOB_TEST("one waits for what comes behind", .ranks = RANKS, .body = waits_for_what_comes_behind),
+        JOB_TEST("round a circle", .ranks = RANKS, .body = round_a_circle),
+        JOB_TEST("one dies at the gate", .ranks = RANKS, .body = one_dies_at_the_gate, .killed = 1U << 2),
+        JOB_TEST("one is cancelled at the gate", .ranks = RANKS, .body = one_is_cancelled_at_the_gate),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
