@@ -83,7 +83,7 @@ void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
     if (m->accused_ns) return;
     snprintf(m->suspicion, sizeof m->suspicion, "%.*s", (int)sizeof m->suspicion - 1, why);
     m->accused_ns = weft__now_ns() + (is_judged_at_once(m) ? 0 : ACCUSED_NS);
-    weft__alarm_check(ctx, m->accused_ns);
+    weft__peer_doubt(ctx, m->accused_ns);
 }
 
 static bool on_one_host(const weft_context *ctx, int rank, int other)
@@ -196,7 +196,7 @@ static void ask_again(weft_context *ctx, int rank, int64_t now_ns)
 int64_t weft__accused_check(weft_context *ctx, int64_t now_ns)
 {
     int64_t next = WEFT__NEVER;
-    for (int i = ctx->world_size - 1; i >= 0; i--) { /* the higher of two first */
+    for (int i = ctx->doubts ? ctx->world_size - 1 : -1; i >= 0; i--) { /* the higher of two first */
         const weft__peer *m = &ctx->peers[i];
         if (!m->accused_ns || weft__is_gone(m)) continue;
         if (now_ns >= m->accused_ns) judge(ctx, i, now_ns);

@@ -255,8 +255,11 @@ struct weft_context {
     weft__list at_work[WEFT__EXECUTOR_KINDS]; /* engine: what goes on by steps of that executor's */
     weft__nt_copy nt_copy;                    /* engine: into this rank's slots */
     int64_t deaths_at_ns; /* engine: the local ranks' processes are checked again, not before */
-    bool cut_short;       /* engine: rounds could have gone on, but this call was long enough */
-    weft__list groups;    /* under groups_lock; the newest first */
+    int deaths_from;      /* engine: and then from this one on */
+    bool
+        doubts; /* engine: some rank may have to be looked at again (weft__peer_suspects_check); else none has */
+    bool cut_short;    /* engine: rounds could have gone on, but this call was long enough */
+    weft__list groups; /* under groups_lock; the newest first */
     weft__list groups_by_id[WEFT__GROUP_LISTS]; /* under groups_lock: those that have one, by its hash */
     weft__list batches;                         /* under groups_lock: begun, not ended */
     weft__list meshes;                          /* under groups_lock */

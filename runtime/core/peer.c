@@ -12,23 +12,18 @@
 #include "engine.h"
 #include "group_break.h"
 #include "log.h"
+#include "peer_process.h"
 #include "protocol.h"
 
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define GOODBYE_GRACE_NS (100 * WEFT__MS)  /* for the word of a rank whose connection ended unused */
-#define HEARSAY_NS       (1000 * WEFT__MS) /* for that of a rank which is said to have left */
+#define GOODBYE_GRACE_NS (100 * WEFT__MS) /* for the word of a rank whose connection ended unused */
 #define RECHECK_EVERY_NS (100 * WEFT__MS)
-#define LOOK_EVERY_NS    (4 * WEFT__MS)    /* who has called exec has a stack soon */
-#define LOOK_NS          (2000 * WEFT__MS) /* and who has none by then ends: its pidfd tells */
+#define RECHECKED        64                /* ranks each time, in turn */
+#define HEARSAY_NS       (1000 * WEFT__MS) /* for that of a rank which is said to have left */
 
 void weft__peer_name(const weft_context *ctx, int rank, char *text, size_t bytes)
 {
@@ -56,30 +51,6 @@ void weft__peer_refused(weft_context *ctx, int rank, const char *sentence)
     weft__peer_name(ctx, rank, who, sizeof who);
     weft__log(told ? WEFT__INFO : WEFT__WARN, "rank %d: %s told what cannot be, which is dropped: %s",
               ctx->rank, who, sentence);
-}
-
-/* The kernel's struct pidfd_info (Linux 6.13; exit codes since 6.15), here because Debian 12's headers are
- * older. */
-struct pidfd_info_start {
-    uint64_t mask, cgroup;
-    uint32_t pid, tgid, ppid, ids[8];
-    int32_t exit_code;
-};
-#define PIDFD_GET_INFO_  _IOWR(0xFF, 11, struct pidfd_info_start)
-#define PIDFD_INFO_EXIT_ (UINT64_C(1) << 3)
-
-bool weft__peer_death_text(int pid_fd, char *text, size_t bytes)
-{
-    struct pidfd_info_start info = {.mask = PIDFD_INFO_EXIT_};
-    bool told = ioctl(pid_fd, PIDFD_GET_INFO_, &info) >= 0 && info.mask & PIDFD_INFO_EXIT_;
-    if (!told)
-        snprintf(text, bytes, "has died");
-    else if (WIFSIGNALED(info.exit_code))
-        snprintf(text, bytes, "has died (killed by SIG%s)",
-                 sigabbrev_np(WTERMSIG(info.exit_code)) ? sigabbrev_np(WTERMSIG(info.exit_code)) : "?");
-    else
-        snprintf(text, bytes, "has exited with code %d without leaving the job", WEXITSTATUS(info.exit_code));
-    return told && WIFSIGNALED(info.exit_code);
 }
 
 static weft__notice end_of(const weft_context *ctx, int rank)
@@ -248,14 +219,6 @@ static void make_sure(weft_context *ctx, int rank, bool told, const char *why)
 
 /* ---- processes of this host ---- */
 
-static void let_go_of_death(weft_context *ctx, weft__peer *m)
-{
-    weft__poller_remove(&ctx->poller, &m->death);
-    if (m->death_is_own) close(m->death.fd);
-    if (m->death_is_own) m->death.fd = -1;
-    m->death_is_own = false;
-}
-
 /* A goodbye may be the last that it wrote, and not be read yet; and whoever has taken this rank's goodbye leaves without
  * one for it.  Where the kernel does not tell of signals, who is killed after that counts as one that has left. */
 static void end_of_process(weft_context *ctx, weft__peer *m, bool killed, const char *why)
@@ -273,7 +236,7 @@ static void on_death(weft__polled *w, uint32_t events)
     char why[160];
     bool killed = weft__peer_death_text(w->fd, why, sizeof why);
     (void)events;
-    let_go_of_death(m->ctx, m);
+    weft__peer_let_go_of_death(m->ctx, m);
     end_of_process(m->ctx, m, killed, why);
 }
 
@@ -286,37 +249,13 @@ weft_status weft__peer_watch_death(weft_context *ctx, int rank, int pid_fd, bool
     return weft__poller_add(&ctx->poller, &m->death, EPOLLIN);
 }
 
-static bool has_ended(const weft__peer *m)
+/* Has it become another program?  If that cannot be known yet it is asked again. */
+static void exec_check(weft_context *ctx, weft__peer *m, int64_t now_ns)
 {
-    struct pollfd at = {.fd = m->death.fd, .events = POLLIN};
-    return m->death.fd >= 0 && poll(&at, 1, 0) == 1;
-}
-
-/* ---- exec ----
- * Its pipe ends as its process does, of which the pidfd tells; as it leaves the job; and as it becomes another program, which
- * has no stack yet in the moment in which the kernel closes what it had open. */
-
-static void look_no_more(weft_context *ctx, weft__peer *m)
-{
-    if (m->tie.fd >= 0) weft__poller_remove(&ctx->poller, &m->tie);
-    m->tie.fd = -1;
-    m->look_ns = 0;
-}
-
-static void look_for_exec(weft_context *ctx, weft__peer *m, int64_t now_ns)
-{
-    m->look_ns = 0;
-    /* Where its process has ended, its number may be another's by now: the pidfd tells of it. */
-    if (weft__has_left(m) || atomic_load(&m->gone) == WEFT__DIED || now_ns > m->look_until_ns ||
-        has_ended(m) || !weft__process_is_seen(&m->process) || weft__process_is_same(&m->process))
-        return;
-    if (!weft__process_is_another(&m->process)) {
-        m->look_ns = now_ns + LOOK_EVERY_NS;
-        weft__alarm_check(ctx, m->look_ns);
-        return;
-    }
-    m->is_another = true;
-    end_of_process(ctx, m, false, "is another program");
+    if (weft__peer_is_another_program(m, now_ns))
+        end_of_process(ctx, m, false, "is another program");
+    else if (m->look_ns)
+        weft__peer_doubt(ctx, m->look_ns);
 }
 
 static void on_tie(weft__polled *w, uint32_t events)
@@ -324,9 +263,8 @@ static void on_tie(weft__polled *w, uint32_t events)
     weft__peer *m = WEFT__OWNER(w, weft__peer, tie);
     int64_t now = weft__now_ns();
     (void)events;
-    look_no_more(m->ctx, m);
-    m->look_until_ns = now + LOOK_NS;
-    look_for_exec(m->ctx, m, now);
+    weft__peer_look_for_exec(m->ctx, m, now);
+    exec_check(m->ctx, m, now);
 }
 
 weft_status weft__peer_watch_exec(weft_context *ctx, int rank, int tie_fd)
@@ -343,27 +281,26 @@ bool weft__peer_process_has_ended(weft_context *ctx, int rank)
     if (m->death.fd < 0 && m->first_on_host == ctx->peers[ctx->rank].first_on_host) {
         int fd = weft__process_open(&m->process);
         if (fd < 0) return weft__process_has_ended(&m->process);
-        if (weft__peer_watch_death(ctx, rank, fd, true) != WEFT_OK) let_go_of_death(ctx, m);
+        if (weft__peer_watch_death(ctx, rank, fd, true) != WEFT_OK) weft__peer_let_go_of_death(ctx, m);
     }
-    if (m->death_is_own) weft__alarm_check(ctx, weft__now_ns() + RECHECK_EVERY_NS); /* may_become_another */
-    return has_ended(m);
-}
-
-/* Whose death this rank has to see by itself. */
-static bool is_watched(const weft__peer *m)
-{
-    weft__gone gone = atomic_load(&m->gone);
-    return m->death.fd >= 0 && gone != WEFT__LEFT && gone != WEFT__DIED;
+    if (m->death_is_own) weft__peer_doubt(ctx, weft__now_ns() + RECHECK_EVERY_NS); /* may_become_another */
+    return weft__peer_has_ended(m);
 }
 
 void weft__peers_close(weft_context *ctx)
 {
     for (int i = 0; ctx->peers && i < ctx->world_size; i++) {
-        if (is_watched(&ctx->peers[i]) || ctx->peers[i].death_is_own) let_go_of_death(ctx, &ctx->peers[i]);
-        look_no_more(ctx, &ctx->peers[i]);
+        weft__peer_forget_process(ctx, i);
         free(ctx->peers[i].accusers);
         ctx->peers[i].accusers = NULL;
     }
+}
+
+void weft__peer_doubt(weft_context *ctx, int64_t check_ns)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    ctx->doubts = true;
+    weft__alarm_check(ctx, check_ns);
 }
 
 /* ---- the end of a rank ---- */
@@ -396,7 +333,7 @@ void weft__peer_gone(weft_context *ctx, int rank, weft__gone how, bool told, con
     snprintf(m->why, sizeof m->why, "%s", why);
     weft__peer_fate(ctx, rank, text, sizeof text);
     gone_to(m, how);
-    if (how != WEFT__PRESUMED_DEAD) look_no_more(ctx, m);
+    if (how != WEFT__PRESUMED_DEAD) weft__peer_look_no_more(ctx, m);
     record_gone(ctx, rank, how);
     weft__p2p_drop(ctx->p2p, rank); /* first: what had arrived before the end may still complete something */
     if (how != WEFT__LEFT) {
@@ -504,10 +441,15 @@ bool weft__peer_unreachable(weft_context *ctx, int rank, bool told, const char *
     return true;
 }
 
-/* It is presumed dead and has not ended: of an exec no descriptor tells, so that it is asked for. */
-static bool may_become_another(const weft__peer *m)
+static void recheck_death(weft_context *ctx, weft__peer *m)
 {
-    return atomic_load(&m->gone) == WEFT__PRESUMED_DEAD && m->death_is_own;
+    char name[192];
+    if (!weft__peer_is_watched(m) || !weft__peer_has_ended(m)) return;
+    for (int most = ctx->world_size; most > 0 && weft__poller_poll(&ctx->poller) > 0; most--) continue;
+    if (!weft__peer_is_watched(m)) return;
+    weft__peer_name(ctx, m->rank, name, sizeof name);
+    weft__log(WEFT__WARN, "%s had ended, and nothing told of that: it counts as gone now", name);
+    m->death.ready(&m->death, EPOLLIN);
 }
 
 /* As net/tcp_recheck.c for what comes over sockets.  What the set has still to tell is no reason to say
@@ -515,19 +457,14 @@ static bool may_become_another(const weft__peer *m)
 void weft__peer_deaths_recheck(weft_context *ctx)
 {
     int64_t now = weft__now_ns();
-    char name[192];
     if (now < ctx->deaths_at_ns) return;
     ctx->deaths_at_ns = now + RECHECK_EVERY_NS;
-    for (int i = 0; i < ctx->world_size; i++) {
-        weft__peer *m = &ctx->peers[i];
-        if (may_become_another(m) && weft__process_has_ended(&m->process))
+    for (int i = 0; i < ctx->world_size && ctx->doubts; i++)
+        if (weft__peer_may_become_another(&ctx->peers[i]) && weft__process_has_ended(&ctx->peers[i].process))
             weft__peer_gone(ctx, i, WEFT__DIED, false, "has ended, or is another program");
-        if (!is_watched(m) || !has_ended(m)) continue;
-        for (int most = ctx->world_size; most > 0 && weft__poller_poll(&ctx->poller) > 0; most--) continue;
-        if (!is_watched(m)) continue;
-        weft__peer_name(ctx, i, name, sizeof name);
-        weft__log(WEFT__WARN, "%s had ended, and nothing told of that: it counts as gone now", name);
-        m->death.ready(&m->death, POLLIN);
+    for (int n = 0; n < RECHECKED && n < ctx->world_size; n++) {
+        recheck_death(ctx, &ctx->peers[ctx->deaths_from]);
+        ctx->deaths_from = (ctx->deaths_from + 1) % ctx->world_size;
     }
 }
 
@@ -535,7 +472,7 @@ static void await_word(weft_context *ctx, weft__peer *m, const char *why, int64_
 {
     snprintf(m->suspicion, sizeof m->suspicion, "%s", why);
     m->suspect_ns = weft__now_ns() + grace_ns;
-    weft__alarm_check(ctx, m->suspect_ns);
+    weft__peer_doubt(ctx, m->suspect_ns);
 }
 
 void weft__peer_suspect(weft_context *ctx, int rank, const char *why)
@@ -563,22 +500,37 @@ void weft__peer_left_elsewhere(weft_context *ctx, int rank, const char *why)
 
 /* ---- time ---- */
 
+/* One that is suspected, may be on its way to another program, or is accused (accused.c). */
+static int64_t suspect_check(weft_context *ctx, int rank, int64_t now_ns)
+{
+    weft__peer *m = &ctx->peers[rank];
+    int64_t next = WEFT__NEVER;
+    if (weft__peer_may_become_another(m)) ctx->doubts = true;
+    if (weft__peer_may_become_another(m) && weft__by_agreement(ctx)) next = ctx->deaths_at_ns;
+    if (m->look_ns && now_ns >= m->look_ns) exec_check(ctx, m, now_ns);
+    if (m->look_ns && m->look_ns < next) next = m->look_ns;
+    if (weft__is_gone(m)) return next;
+    if (m->accused_ns) ctx->doubts = true;
+    if (!m->suspect_ns) return next;
+    if (now_ns >= m->suspect_ns)
+        weft__peer_gone(ctx, rank,
+                        m->hearsay || ctx->leaving != WEFT__STAYS ? WEFT__LEFT : WEFT__PRESUMED_DEAD, false,
+                        m->suspicion);
+    else if (m->suspect_ns < next)
+        next = m->suspect_ns;
+    return next;
+}
+
 int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns)
 {
     int64_t next = WEFT__NEVER;
+    if (!ctx->doubts) return next;
+    ctx->doubts = false; /* until one is found, or comes up meanwhile */
     for (int i = 0; i < ctx->world_size; i++) {
-        weft__peer *m = &ctx->peers[i];
-        if (weft__by_agreement(ctx) && may_become_another(m) && ctx->deaths_at_ns < next)
-            next = ctx->deaths_at_ns;
-        if (m->look_ns && now_ns >= m->look_ns) look_for_exec(ctx, m, now_ns);
-        if (m->look_ns && m->look_ns < next) next = m->look_ns;
-        if (!m->suspect_ns || weft__is_gone(m)) continue;
-        if (now_ns >= m->suspect_ns)
-            weft__peer_gone(ctx, i,
-                            m->hearsay || ctx->leaving != WEFT__STAYS ? WEFT__LEFT : WEFT__PRESUMED_DEAD,
-                            false, m->suspicion);
-        else if (m->suspect_ns < next)
-            next = m->suspect_ns;
+        int64_t at = suspect_check(ctx, i, now_ns);
+        if (at == WEFT__NEVER) continue;
+        ctx->doubts = true;
+        if (at < next) next = at;
     }
     return next;
 }

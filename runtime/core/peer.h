@@ -27,7 +27,7 @@ bool weft__peer_sees_end(const weft_context *ctx, int rank, int dead);
 bool weft__peer_process_has_ended(weft_context *ctx, int rank);
 void weft__peers_close(weft_context *ctx); /* nobody's end is seen any more */
 /* Checks whether the processes of this host's ranks live, whatever the kernel has told; at most ten times a
- * second. */
+ * second, and some of them each time. */
 void weft__peer_deaths_recheck(weft_context *ctx);
 /* Every rank keeps an eye on the next living one: where that is not on this host, by a connection to it. */
 void weft__peer_watch_next(weft_context *ctx);
@@ -47,11 +47,12 @@ void weft__peer_suspect(weft_context *ctx, int rank, const char *why);
 void weft__peer_hearsay(weft_context *ctx, int rank, const char *why);
 /* Likewise where it is unreachable from here; else nothing. */
 void weft__peer_left_elsewhere(weft_context *ctx, int rank, const char *why);
+/* Some rank has to be looked at again, at that time at the latest: by weft__peer_suspects_check and weft__accused_check, which pass over
+ * the others only then. */
+void weft__peer_doubt(weft_context *ctx, int64_t check_ns);
 /* Suspects whose time is up; returns when the next one's is. */
 int64_t weft__peer_suspects_check(weft_context *ctx, int64_t now_ns);
 /* What that rank has told this one cannot be, as the sentence says, and is dropped: one line in the log, the
  * first as a warning, so that a rank that goes on does not fill it.  With or without the engine. */
 void weft__peer_refused(weft_context *ctx, int rank, const char *sentence) WEFT__COLD;
-/* "has died (killed by SIGKILL)", as far as the kernel tells.  True: a signal is known to have ended it. */
-bool weft__peer_death_text(int pid_fd, char *text, size_t bytes);
 #endif

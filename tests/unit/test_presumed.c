@@ -254,6 +254,30 @@ static void test_who_is_presumed_dead_and_lives_is_asked_for(void **state)
     end_process(&process);
 }
 
+/* Where nobody is in doubt no check looks at any rank; where somebody is, they do until that is over. */
+static void test_nobody_in_doubt_is_looked_at(void **state)
+{
+    weft__peer *peers;
+    (void)state;
+    begin();
+    peers = ctx->peers;
+    ctx->peers = NULL; /* whoever looks ends this program */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(weft__peer_suspects_check(ctx, weft__now_ns()), WEFT__NEVER);
+        assert_int_equal(weft__accused_check(ctx, weft__now_ns()), WEFT__NEVER);
+    }
+    ctx->peers = peers;
+    weft__peer_suspect(ctx, 0, "is lost");
+    assert_true(ctx->doubts);
+    assert_true(weft__peer_suspects_check(ctx, weft__now_ns()) < WEFT__NEVER);
+    assert_true(ctx->doubts);
+    weft__peer_suspects_check(ctx, WEFT__NEVER - 1);
+    assert_true(weft__is_gone(&ctx->peers[0]));
+    weft__peer_suspects_check(ctx, weft__now_ns());
+    assert_false(ctx->doubts);
+    end();
+}
+
 /* Ranks 0 and 4 do not reach each other, and this rank has passed that on: so it passes on what becomes of them. */
 static void test_ends_are_passed_on(void **state)
 {
@@ -458,6 +482,7 @@ static void test_who_heard_both_may_have_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_in_doubt_is_looked_at),
         cmocka_unit_test(test_ends_are_passed_on),
         cmocka_unit_test(test_an_end_is_the_answer),
         cmocka_unit_test(test_told_that_it_is_unreachable),
