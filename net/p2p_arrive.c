@@ -426,6 +426,7 @@ void weft__p2p_arrived(weft__sink *sink, int peer, const weft__frame *frame, voi
 {
     weft__p2p *p2p = WEFT__OWNER(sink, weft__p2p, sink);
     weft__peer_box *box = &p2p->peers[peer];
+    if (WEFT__UNLIKELY(p2p->leaving_all) && !box->bye_sent && !box->gone) weft__p2p_heard_too_late(p2p, peer);
     box->touched = box->heard = true;
     if (box->gone && frame->kind != WEFT__FRAME_BYE_TAKEN) return;
     switch (frame->kind) {

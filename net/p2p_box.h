@@ -86,7 +86,8 @@ typedef struct weft__peer_box {
     bool gone;              /* died or left: nothing more will come or go */
     bool astray;            /* and yet lives: a connection that begins anew is being made */
     bool dropping;          /* being made so: its transport may still hand over what had arrived */
-    bool said_bye, bye_awaited, bye_taken;
+    bool said_bye;          /* it has */
+    bool bye_sent, bye_awaited, bye_taken; /* this rank's to it */
     bool heard;          /* something came from it: then it knows of us, and would say goodbye */
     bool touched;        /* something went to it or came from it */
     bool starved;        /* a message from it was lost, and with it all note of it, for want of memory */
@@ -242,7 +243,8 @@ static inline weft__recv_result weft__p2p_result(int peer, const weft__frame *fr
 }
 
 /* p2p_bye.c */
-void weft__p2p_bye_to(weft__p2p *p2p, int peer); /* our goodbye, which is awaited there */
+void weft__p2p_bye_to(weft__p2p *p2p, int peer);         /* our goodbye, which is awaited there */
+void weft__p2p_heard_too_late(weft__p2p *p2p, int peer); /* its first frame came behind our goodbyes */
 void weft__p2p_bye_arrived(weft__p2p *p2p, int peer, weft_status status, const char *why);
 void weft__p2p_bye_taken(weft__p2p *p2p, int peer);
 void weft__p2p_left(weft__sink *sink, int peer, weft_status status, const char *why);

@@ -15,6 +15,7 @@ void weft__p2p_bye_to(weft__p2p *p2p, int peer)
     const weft__frame frame = {.kind = WEFT__FRAME_BYE, .tag = (int32_t)p2p->bye_status};
     /* Where nothing ever went, nobody can be waiting for something to be taken. */
     bool awaited = box->touched;
+    box->bye_sent = true;
     box->bye_awaited = weft__p2p_note(p2p, peer, &frame, p2p->bye_why, strlen(p2p->bye_why)) && awaited;
 }
 
@@ -35,10 +36,12 @@ void weft__p2p_bye(weft__p2p *p2p, weft_status status, const char *why, bool at_
     }
 }
 
+/* One that leaves too, and has not read that this rank ever wrote to it, may go without an answer. */
 bool weft__p2p_awaits_bye(const weft__p2p *p2p, int peer)
 {
     const weft__peer_box *box = &p2p->peers[peer];
-    return box->bye_awaited && !box->gone && !box->bye_taken && !box->said_bye;
+    return box->bye_awaited && !box->gone && !box->bye_taken && !box->said_bye &&
+           !(box->route->has_left && box->route->has_left(box->route, peer));
 }
 
 int weft__p2p_bye_awaited(const weft__p2p *p2p)
@@ -51,6 +54,12 @@ int weft__p2p_bye_awaited(const weft__p2p *p2p)
 bool weft__p2p_took_bye(const weft__p2p *p2p, int peer)
 {
     return p2p->peers[peer].bye_taken;
+}
+
+void weft__p2p_heard_too_late(weft__p2p *p2p, int peer)
+{
+    weft__p2p_bye_to(p2p, peer);
+    p2p->peers[peer].bye_awaited = false;
 }
 
 /* ---- those of peers ---- */

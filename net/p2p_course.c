@@ -26,7 +26,7 @@ static void come_back(weft__p2p *p2p, int peer)
             if (unexpected->peer == peer && !unexpected->recv) weft__p2p_drop_unexpected(p2p, unexpected);
         }
     box->gone = box->dropping = box->astray = false;
-    box->bye_awaited = box->bye_taken = false;
+    box->bye_sent = box->bye_awaited = box->bye_taken = false;
     box->touched = box->heard = true;
     box->credit = WEFT__CREDIT_BYTES;
     box->owed = 0;

@@ -443,7 +443,8 @@ static void shm_drop(weft__transport *t, int peer)
         peer_to(l, WEFT__SHM_DRAINING);
         while (drained < l->in.bytes && read_record(s, l, &poll_bytes))
             drained = (size_t)(l->in.position - from);
-        weft__shm_hear_left(s, l); /* behind all that it had said */
+        /* Who has a ring to here says goodbye in it, behind all else; where it is not there, its process ended first. */
+        if (!l->in.bytes) weft__shm_hear_left(s, l);
     }
     if (l->state != WEFT__SHM_GONE) peer_to(l, WEFT__SHM_GONE);
     fail_queue(s, l, WEFT_ERR_PEER);
@@ -491,6 +492,7 @@ weft_status weft__shm_open(weft__segment *segment, const int *local_of, int worl
                                           .want = weft__shm_want,
                                           .leave = weft__shm_leave,
                                           .tell_left = weft__shm_tell_left,
+                                          .has_left = weft__shm_has_left,
                                           .drop = shm_drop,
                                           .close = shm_close};
     size_t n = (size_t)segment->size, ranks = (size_t)world;

@@ -61,6 +61,11 @@ void weft__shm_tell_left(weft__transport *t, int peer)
     weft__bell_ring(s->segment, l->local);
 }
 
+bool weft__shm_has_left(const weft__transport *t, int peer)
+{
+    return weft__segment_said(weft__shm_of(t)->segment, weft__shm_peer_of(t, peer)->local);
+}
+
 /* ---- rings ---- */
 
 /* Can a ring's pages be had, as far as that can be known?  Others take from the same. */
@@ -68,7 +73,8 @@ static bool is_granted(weft__shm *s)
 {
     size_t one = s->segment->ring_bytes + sizeof(weft__taken_line);
 
-    if (s->granted < one && weft__mem_spare(AT_ONCE * one)) s->granted = AT_ONCE * one;
+    if (s->granted < one)
+        s->granted = weft__mem_spare(AT_ONCE * one) ? AT_ONCE * one : weft__mem_spare(one) ? one : 0;
     errno = ENOMEM;
     if (s->granted < one) return false;
     s->granted -= one;
@@ -97,11 +103,10 @@ static bool lacks(weft__shm *s, weft__shm_peer *l)
     weft__sink *sink = s->transport.sink;
     int64_t now = weft__now_ns();
 
-    l->lacks = true;
-    if (now < s->try_ns) return true;
-    l->lacks = !is_granted(s) || !weft__segment_call(s->segment, l->local);
+    l->lacks = now < s->try_ns || !is_granted(s) || !weft__segment_call(s->segment, l->local);
     if (!l->lacks) return false;
-    note_lack(s, l, now);
+    if (now >= s->try_ns) note_lack(s, l, now);
+    /* Anew in each poll: what was asked for before is forgotten where somebody looks for another reason. */
     if (sink->lacks) sink->lacks(sink, s->try_ns);
     return true;
 }

@@ -89,5 +89,6 @@ bool weft__shm_call(weft__shm *s, weft__shm_peer *l);
 void weft__shm_hear_left(weft__shm *s, weft__shm_peer *l);
 void weft__shm_leave(weft__transport *t, weft_status status, const char *why);
 void weft__shm_tell_left(weft__transport *t, int peer);
+bool weft__shm_has_left(const weft__transport *t, int peer);
 const char *weft__shm_want(const weft__transport *t, int peer);
 #endif

@@ -13,6 +13,7 @@
 #include "shm_segment.h"
 #include "descriptor.h"
 #include "fd_exchange.h"
+#include "mem_available.h"
 #include "reserve.h"
 #include "status.h"
 
@@ -283,7 +284,6 @@ static weft__parting *parting_of(const weft__segment *segment, int local)
 void weft__segment_leave(const weft__segment *segment, weft_status status, const char *why)
 {
     weft__parting *parting = parting_of(segment, segment->rank);
-    WEFT__ASSERT(!atomic_load(&parting->said));
     parting->status = (int32_t)status;
     (void)snprintf(parting->why, sizeof parting->why, "%s", why);
     atomic_store_explicit(&parting->said, 1, memory_order_release);
@@ -299,11 +299,16 @@ bool weft__segment_told_left(const weft__segment *segment, int sender)
     return was_told(segment, sender, HAS_LEFT);
 }
 
+bool weft__segment_said(const weft__segment *segment, int local)
+{
+    return atomic_load_explicit(&parting_of(segment, local)->said, memory_order_acquire) != 0;
+}
+
 bool weft__segment_has_left(const weft__segment *segment, int local, weft_status *status,
                             char why[static WEFT__SENTENCE_BYTES])
 {
     const weft__parting *parting = parting_of(segment, local);
-    if (!atomic_load_explicit(&parting->said, memory_order_acquire)) return false;
+    if (!weft__segment_said(segment, local)) return false;
     *status = (weft_status)parting->status;
     memcpy(why, parting->why, WEFT__SENTENCE_BYTES);
     why[WEFT__SENTENCE_BYTES - 1] = 0;
@@ -505,7 +510,9 @@ uint64_t weft__segment_take(weft__segment *segment)
     index = arena->block[arena->free_blocks - 1].free;
     offset = blocks_of(segment, segment->rank) + (uint64_t)index * segment->block_bytes;
     if (!arena->block[index].reserved) {
-        if (!weft__segment_reserve(segment, offset, segment->block_bytes)) return 0;
+        if (!weft__mem_spare(segment->block_bytes) ||
+            !weft__segment_reserve(segment, offset, segment->block_bytes))
+            return 0;
         arena->block[index].reserved = true;
     }
     arena->free_blocks--;

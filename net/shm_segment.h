@@ -123,6 +123,7 @@ void weft__segment_leave(const weft__segment *segment, weft_status status, const
 /* Then: `receiver` looks, as after a call. */
 void weft__segment_tell_left(const weft__segment *segment, int receiver);
 bool weft__segment_told_left(const weft__segment *segment, int sender); /* this rank */
+bool weft__segment_said(const weft__segment *segment, int local);       /* that local rank has called leave */
 /* Has that local rank left, and with what?  What it says has an end. */
 bool weft__segment_has_left(const weft__segment *segment, int local, weft_status *status,
                             char why[static WEFT__SENTENCE_BYTES]);

@@ -53,7 +53,7 @@ struct weft__sink {
      * NULL: nobody asks. */
     void (*left)(weft__sink *sink, int peer, weft_status status, const char *why);
     /* Frames wait for what this process lacks, for which no descriptor and no peer will wake anybody: poll is to be called
-     * at that time.  Told anew by each try that fails.  NULL: nobody asks. */
+     * at that time.  Told anew in each poll.  NULL: nobody asks. */
     void (*lacks)(weft__sink *sink, int64_t until_ns);
 };
 
@@ -133,6 +133,8 @@ struct weft__transport {
     void (*leave)(weft__transport *t, weft_status status, const char *why);
     /* And this peer, to which no frame was ever sent, hears it now.  It takes no memory.  NULL: as leave is. */
     void (*tell_left)(weft__transport *t, int peer);
+    /* That peer has called leave: nothing that is sent there is of use any more.  NULL: as leave is. */
+    bool (*has_left)(const weft__transport *t, int peer);
     /* After drop, drop_living or lost: peer lives, and is tried again and again until it is dropped, or lost once more.  Its next
      * connection, of which sink->connected tells, begins a sequence of frames of its own, and its other end lets go
      * of the one before too.  Until then sends to it end in ERR_PEER.  NULL: never. */

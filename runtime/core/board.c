@@ -41,10 +41,20 @@ static void row_copy(weft__row *to, const weft__row *from)
     atomic_store_explicit(&to->broken, atomic_load(&from->broken), memory_order_relaxed);
 }
 
+/* The row of a group that is over: nobody loses anything but the knowledge that it was broken. */
+static weft__row *stone_of(board *b)
+{
+    for (unsigned i = 0; i < ROWS; i++)
+        if (atomic_load_explicit(&b->rows[i].broken, memory_order_relaxed) == WEFT__ROW_STONE)
+            return &b->rows[i];
+    return NULL;
+}
+
 weft__row *weft__board_take(const weft__segment *segment, uint64_t group, const weft__row *from)
 {
     board *b = segment ? board_of(segment, segment->rank) : NULL;
     weft__row *row = b ? find(b, group, 0) : NULL;
+    if (b && !row && (row = stone_of(b))) atomic_store(&row->group, 0);
     if (b && !row) atomic_store(&b->full, 1);
     if (!row) return NULL;
     row_copy(row, from);
@@ -57,6 +67,12 @@ void weft__board_give(const weft__segment *segment, weft__row *row)
     const board *b = board_of(segment, segment->rank);
     WEFT__ASSERT(row >= b->rows && row < b->rows + ROWS && atomic_load(&row->group));
     atomic_store(&row->group, 0);
+}
+
+void weft__board_leave(weft__row *row)
+{
+    WEFT__ASSERT(atomic_load(&row->group) && atomic_load(&row->broken));
+    atomic_store(&row->broken, WEFT__ROW_STONE);
 }
 
 bool weft__board_read(const weft__segment *segment, int local, uint64_t group, weft__row *row)

@@ -41,7 +41,10 @@ static void show(weft_group *group)
 static void show_no_more(weft_group *group)
 {
     if (group->row == &group->own_row) return;
-    weft__board_give(group->ctx->segment, group->row);
+    if (atomic_load(&group->row->broken))
+        weft__board_leave(group->row);
+    else
+        weft__board_give(group->ctx->segment, group->row);
     group->row = &group->own_row;
 }
 

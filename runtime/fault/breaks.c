@@ -63,6 +63,7 @@ static void repeat_to(weft_context *ctx, const weft__notice *notice, bool told, 
 {
     for (int i = 0; i < size; i++) {
         if (world[i] == ctx->rank || weft__is_gone(&ctx->peers[world[i]])) continue;
+        if (ctx->peers[world[i]].local >= 0 && ctx->leaving == WEFT__LEAVES_TOGETHER) continue;
         if (shown && weft__group_shown_broken(shown, i)) continue;
         if (weft__peer_reached(ctx, world[i]))
             weft__p2p_control(ctx->p2p, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
@@ -111,8 +112,9 @@ static void remember(weft_group *group)
     past->notice = weft__break_notice(group);
     repeat_late_abort(group);
     past->told = group->telling.all;
-    past->size = group->size;
-    memcpy(past->world, group->world, (size_t)group->size * sizeof *past->world);
+    past->size = 0; /* of those that do not know of it already */
+    for (int i = 0; i < group->size; i++)
+        if (!weft__group_shown_broken(group, i)) past->world[past->size++] = group->world[i];
     past->next = past_of(ctx)->newest;
     past_of(ctx)->newest = past;
     for (int n = 0; *at && n < PAST_BREAKS_MAX; n++) at = &(*at)->next;

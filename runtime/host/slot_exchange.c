@@ -7,8 +7,8 @@
  * is named as late by the usual way, and the group breaks as any other does.  A member without slots left tells 0,
  * and all then use messages: every member sees what every other has told, so all decide alike.
  *
- * Failing: a member that is gone, and has not told what is awaited from it, breaks the group for all; who has had
- * that from it goes on.  Slots that were told are not used again before all members are done with them or gone. */
+ * Failing: a member that is gone, and has not told what is awaited from it, breaks the group for all, and so does one that has
+ * left and never came; who has had what it awaits goes on.  Slots that were told are not used again before all members are done with them or gone. */
 #include "slot_exchange.h"
 #include "engine.h"
 #include "executor.h"
@@ -154,8 +154,18 @@ static weft__slot_branch branch_of(const weft_group *group, int member)
 static bool awaits(const weft_group *group, int member)
 {
     const weft__shm_coll *coll = &group->shm_coll;
-    if (member < 0 || coll->state != WEFT__SHM_COLL_EXCHANGING || coll->heard[member]) return false;
+    if (coll->state != WEFT__SHM_COLL_EXCHANGING || coll->heard[member]) return false;
     return branch_of(group, group->rank).above == member || branch_of(group, member).above == group->rank;
+}
+
+/* It has left, and shows that it never began anything in this group: nobody below or above it can have heard from it.  One
+ * that had told where its slots are leaves either with the group open, or broken. */
+static bool never_comes(const weft_group *group, int member)
+{
+    const weft__gone gone = atomic_load(&group->ctx->peers[group->world[member]].gone);
+    weft__row row;
+    return group->shm_coll.state == WEFT__SHM_COLL_EXCHANGING && gone == WEFT__LEFT &&
+           weft__group_shown(group, member, &row) && !atomic_load(&row.submitted);
 }
 
 /* False: the group is broken. */
@@ -215,11 +225,15 @@ static const char *note_slots(weft_group *group, int peer, const slots_word *wor
 {
     weft__shm_coll *coll = &group->shm_coll;
     const int member = weft__group_member(group, peer);
+    const weft__slot_branch own = branch_of(group, group->rank);
     weft__slot_branch of;
-    if (!awaits(group, member)) return "where slots are, which it was not to tell, or has told";
+    if (member < 0 || !awaits(group, member)) return "where slots are, which it was not to tell, or has told";
     of = branch_of(group, member);
     if (of.above != group->rank) of = (weft__slot_branch){0, coll->told_up ? group->size : -1, -1};
     if (word->first != of.first || word->count != of.count) return "where the slots of other members are";
+    if (of.above < 0 &&
+        memcmp(word->slots + own.first, coll->told + own.first, (size_t)own.count * sizeof *coll->told) != 0)
+        return "slots of this rank's branch that it has not told";
     memcpy(coll->told + of.first, word->slots, (size_t)of.count * sizeof *coll->told);
     coll->heard[member] = true;
     if (of.above >= 0) coll->missing--;
@@ -319,7 +333,8 @@ static weft_group *next_without(weft_context *ctx, int rank)
     {
         weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
         int member = weft__group_member(group, rank);
-        if (!awaits(group, member) || atomic_load(&group->state) != WEFT__READY) continue;
+        if (member < 0 || atomic_load(&group->state) != WEFT__READY) continue;
+        if (!awaits(group, member) && !never_comes(group, member)) continue;
         found = group;
         break;
     }

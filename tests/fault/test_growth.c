@@ -240,6 +240,8 @@ static void break_group(job_rank *me, const int *all)
     if (!me->rank) CHECK_OK(weft_group_abort(group, "no more of it"));
     if (weft_barrier(group, NULL, &req) == WEFT_OK) WAIT_STATUS(WEFT_ERR_CANCELLED, req);
     weft_release(req);
+    job_meet(me);
+    CHECK_OK(weft_group_free(group));
 }
 
 /* The last one leaves, and all hear of it, though few have ever heard of it before. */

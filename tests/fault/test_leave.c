@@ -52,6 +52,29 @@ static void needed(job_rank *me)
     job_sum_works(other);
 }
 
+/* A group's first collective, to which one member has not come yet, and another one will not. */
+static void left_before_it_met(job_rank *me)
+{
+    enum { WAITS, HAS_HEARD };
+    const int all[] = {0, 1, 2};
+    weft_group *group = NULL;
+    weft_request *req = NULL;
+    CHECK_OK(weft_new_group(me->world, all, 3, NULL, &group, NULL));
+    if (me->rank == 1) {
+        CHECK_OK(weft_barrier(group, NULL, &req));
+        CHECK(!weft_is_completed(req));
+        job_mark(me, WAITS);
+        WAIT_STATUS(WEFT_ERR_PEER, req);
+        CHECK_TEXT(weft_request_message(req), "rank 2 has left");
+        weft_release(req);
+        job_mark(me, HAS_HEARD);
+    } else {
+        job_await(me, WAITS, 1);
+        if (me->rank == 2) leave_now(me, JOB_WAIT_MS);
+        job_await(me, HAS_HEARD, 1);
+    }
+}
+
 /* Every rank leaves as soon as its own part is done; nobody is cut short by that. */
 static void each_in_its_time(job_rank *me)
 {
@@ -446,6 +469,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("needed by others", .ranks = 3, .body = needed),
+        JOB_TEST("who will not come to a group's first collective", .ranks = 3, .body = left_before_it_met),
         JOB_TEST("each in its time", .ranks = 4, .body = each_in_its_time),
         JOB_TEST("messages sent before", .ranks = 2, .body = sent_before),
         JOB_TEST("finalize again", .ranks = 2, .body = finalize_again),
