@@ -71,8 +71,8 @@
       "Milliseconds that leaving waits for the next communicator to end, before it aborts the rest.")       \
     X(NCCL_WATCH_GRAPHS, "WEFT_NCCL_WATCH_GRAPHS", NUMBER, "1", 0, 1,                                       \
       "0: graphs tell nothing of their replays, and weft_graph_replays counts none.")                       \
-    X(NCCL_HOLD_STREAMS, "WEFT_NCCL_HOLD_STREAMS", NUMBER, "1", 0, 1,                                       \
-      "0: weft_stream_wait waits on the host until an operation is issued, and holds no stream before.")    \
+    X(NCCL_HOLD_STREAMS, "WEFT_NCCL_HOLD_STREAMS", NUMBER, "0", 0, 1,                                       \
+      "1: weft_stream_wait holds the stream from the call on; else the host waits until it is issued.")     \
     X(DEVICE_ORDER, "WEFT_DEVICE_ORDER", TEXT, "agreed", 0, 0,                                              \
       "agreed: ranks agree in which order they issue to their devices; program (or submission): each as "   \
       "it submits, in the call, which must be the same order on ranks that share groups.")                  \

@@ -103,8 +103,9 @@ static void use_environment(weft__nccl *nccl)
     nccl->share = is_on("WEFT_NCCL_SHARE");
     nccl->watches = !is_off("WEFT_NCCL_WATCH_GRAPHS");
     if (!nccl->watches) nccl->seam.replays = NULL;
-    /* With a single hardware queue what waits there stands in front of what it waits for, whatever its priority. */
-    if (is_off("WEFT_NCCL_HOLD_STREAMS") || is_on("CUDA_DEVICE_MAX_CONNECTIONS")) nccl->seam.hold = NULL;
+    /* A stream that waits must not stand in front of what it waits for: as it would in a single hardware queue whatever its
+     * priority, and may in front of streams of NCCL's own, which only the program can rule out (DEVICE.md). */
+    if (!is_on("WEFT_NCCL_HOLD_STREAMS") || is_on("CUDA_DEVICE_MAX_CONNECTIONS")) nccl->seam.hold = NULL;
     nccl->close_ns = milliseconds("WEFT_NCCL_CLOSE_MS", CLOSE_MS);
     order_launches(nccl);
     pthread_mutex_unlock(&environment);

@@ -145,7 +145,7 @@ class Request(_quick.Flight, Generic[T]):
         return self.result()
 
     def stream_wait(self, stream: object) -> None:
-        """Let later work on a CUDA stream wait for this operation on device memory; the host does not wait."""
+        """Let later work on a CUDA stream wait for this operation on device memory; the host does not wait for its end."""
         from weft.streams import handle_of
 
         self._require_submitted()

@@ -7,7 +7,7 @@
     comm.stop()
 
 Arrays are cupy's or numpy's, sparse matrices those of cupyx.scipy.sparse or scipy.sparse.  On a device an operation is
-ordered after the stream's earlier work and before its later work, and the host does not wait for it.  On the host it is
+ordered after the stream's earlier work and before its later work, and the host does not wait for its end.  On the host it is
 done when the method returns.
 """
 

@@ -67,7 +67,7 @@ class Work(dist._Work):
     synchronize = wait
 
     def block_current_stream(self) -> None:
-        """Let later work on torch's current stream wait for it; the host does not wait."""
+        """Let later work on torch's current stream wait for it; the host does not wait for its end."""
         if not self._on_device:
             self.wait()
             return
