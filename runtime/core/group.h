@@ -182,7 +182,11 @@ struct weft_group {
     size_t idle_tmp; /* engine: bytes beside the program's buffers that what is kept of plans has */
     struct weft__device_comm
         *device_comms[WEFT__MEMORIES]; /* engine: its communicators, once they are needed (device_comm.c) */
-    uint64_t order_floor;              /* engine: what is begun in it proposes no less (device/order.h) */
+    /* Its place in the order on devices (device/order.h); engine: */
+    uint64_t order_floor;    /* what is begun in it proposes no less, */
+    uint64_t order_promised; /* and gets no less than that, as another member will not propose less */
+    uint64_t order_met;      /* number of the last operation that all are known to have begun */
+    bool asks_order;         /* others are asked for that, and have not answered */
     weft__list line; /* engine: tickets that wait for those before them in the group (device/line.h) */
     struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
     uint32_t shrinks;                     /* engine: how often this rank has shrunk it */

@@ -10,9 +10,11 @@
  *   RAISE    to the other members: let that come no earlier than this
  *   RAISED   from one that has not begun it: I shall propose no less
  *
- * After one RAISED it stands at that stamp.  Who has begun it says nothing: if that are all, its gate opens without any
- * caller's doing.  What is asked for lies RAISE_AHEAD beyond the clock, so that one RAISE serves as many operations; and
- * who promises it remembers that for the group alone, or its next proposals elsewhere would be beyond it too.
+ * After one RAISED it stands at that stamp, and so does what the group begins after it: who has not begun the one has begun
+ * none of the others.  So of a group one question is under way at a time, for the first that is at its gate.  Who has begun
+ * it says nothing, and is not asked where this host's board shows that: if that are all, its gate opens without any caller's
+ * doing.  What is asked for lies RAISE_AHEAD beyond the clock, so that one RAISE serves as many operations; and who promises
+ * it remembers that for the group alone, or its next proposals elsewhere would be beyond it too.
  *
  * A rank's clock is never behind a stamp it has seen, so whatever it proposes later comes later; and what has
  * only proposed keeps its place in the list, since its stamp can only grow.
@@ -53,6 +55,7 @@ static const uint8_t ticket_follows[] = {
 
 struct order {
     weft__list tickets; /* by stamp */
+    int finals;         /* of them */
     uint64_t clock;
 };
 
@@ -65,7 +68,8 @@ void weft__ticket_begin(weft__ticket *ticket)
 {
     weft__list_init(&ticket->link);
     ticket->state = WEFT__TICKET_OUTSIDE;
-    ticket->alone = false;
+    ticket->raise = 0;
+    ticket->alone = ticket->counted = false;
 }
 
 void weft__ticket_to(weft__ticket *ticket, weft__ticket_state to)
@@ -88,10 +92,25 @@ static void insert(weft_context *ctx, weft__ticket *ticket)
     weft__list_append(at->next, &ticket->link);
 }
 
-/* What was final stays so, as all others issue it. */
-static void take_out(weft__ticket *ticket)
+/* It is not at its gate any more, or promised to be late. */
+static void is_answered(weft__ticket *ticket)
 {
+    if (ticket->raise) ticket->group->asks_order = false;
+    ticket->raise = 0;
+}
+
+static void leave_list(weft_context *ctx, weft__ticket *ticket)
+{
+    is_answered(ticket);
+    if (ticket->counted) order_of(ctx)->finals--;
+    ticket->counted = false;
     weft__list_remove(&ticket->link);
+}
+
+/* What was final stays so, as all others issue it. */
+static void take_out(weft_context *ctx, weft__ticket *ticket)
+{
+    leave_list(ctx, ticket);
     if (ticket->state != WEFT__TICKET_FINAL) weft__ticket_to(ticket, WEFT__TICKET_OUTSIDE);
 }
 
@@ -122,25 +141,41 @@ static void place(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 
 /* ---- what is at its gate lets others pass ---- */
 
-/* The first that is at its gate, and has not asked yet, of those before something final; NULL: none. */
+/* It is at its gate, its group does not ask already, and somebody may not have begun it yet. */
+static bool may_ask(const weft__ticket *ticket)
+{
+    return ticket->state == WEFT__TICKET_AT_GATE && !ticket->group->asks_order &&
+           ticket->last > ticket->group->order_met;
+}
+
+/* The first of these that stands before something final; NULL: none. */
 static weft__ticket *next_to_ask(const weft_context *ctx)
 {
     weft__ticket *found = NULL;
+    if (!order_of(ctx)->finals) return NULL;
     WEFT__LIST_EACH(&order_of(ctx)->tickets, at)
     {
         weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, link);
         if (found && ticket->state == WEFT__TICKET_FINAL) return found;
-        if (!found && ticket->state == WEFT__TICKET_AT_GATE && !ticket->raise) found = ticket;
+        if (!found && may_ask(ticket)) found = ticket;
     }
     return NULL;
+}
+
+/* On this host that is seen without a word. */
+static bool shows_that_it_has_begun(const weft__ticket *ticket, int member)
+{
+    weft__row row;
+    return weft__group_shown(ticket->group, member, &row) && atomic_load(&row.submitted) >= ticket->last;
 }
 
 static void ask_to_raise(weft_context *ctx, weft__ticket *ticket)
 {
     word w = {.key = ticket->key, .last = ticket->last, .length = ticket->length};
     ticket->raise = w.stamp = order_of(ctx)->clock + RAISE_AHEAD;
+    ticket->group->asks_order = true;
     for (int i = 0; i < ticket->size; i++)
-        if (ticket->world[i] != ctx->rank)
+        if (ticket->world[i] != ctx->rank && !shows_that_it_has_begun(ticket, i))
             weft__p2p_control(ctx->p2p, ticket->world[i], WEFT__MESSAGE_RAISE, &w, sizeof w);
 }
 
@@ -166,11 +201,34 @@ static void promise(weft_context *ctx, int peer, word *w)
     if (group) weft__group_unref(group);
 }
 
+/* One of that group from `number` on which is at its gate before that stamp; NULL: none. */
+static weft__ticket *next_to_place(const weft_context *ctx, const weft_group *group, uint64_t number,
+                                   uint64_t stamp)
+{
+    WEFT__LIST_EACH(&order_of(ctx)->tickets, at)
+    {
+        weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, link);
+        if (ticket->stamp >= stamp) return NULL;
+        if (ticket->state == WEFT__TICKET_AT_GATE && ticket->group == group && ticket->key.number >= number)
+            return ticket;
+    }
+    return NULL;
+}
+
+/* What that group begins from `number` on gets no less, as is known of it. */
+static void lift(weft_context *ctx, weft_group *group, uint64_t number, uint64_t stamp)
+{
+    weft__ticket *ticket;
+    if (group->order_promised < stamp) group->order_promised = stamp;
+    while ((ticket = next_to_place(ctx, group, number, stamp)) != NULL) place(ctx, ticket, stamp);
+}
+
+/* A member that has yet to propose for that ticket, and so for all that the group begins after it, will propose no less. */
 static void is_promised(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
     if (ticket->state != WEFT__TICKET_AT_GATE || ticket->raise != stamp) return;
-    ticket->raise = 0;
-    if (stamp > ticket->stamp) place(ctx, ticket, stamp);
+    is_answered(ticket);
+    lift(ctx, ticket->group, ticket->key.number, stamp);
 }
 
 /* All at the head whose stamp is agreed. */
@@ -179,7 +237,7 @@ static void call_turns(weft_context *ctx)
     while (!weft__list_empty(&order_of(ctx)->tickets)) {
         weft__ticket *ticket = WEFT__LIST_ENTRY(order_of(ctx)->tickets.next, weft__ticket, link);
         if (ticket->state != WEFT__TICKET_FINAL) break;
-        weft__list_remove(&ticket->link);
+        leave_list(ctx, ticket);
         ticket->go(ticket);
     }
     let_pass(ctx);
@@ -188,24 +246,29 @@ static void call_turns(weft_context *ctx)
 static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
     see(ctx, stamp);
+    is_answered(ticket);
     place(ctx, ticket, stamp);
     weft__ticket_to(ticket, WEFT__TICKET_FINAL);
+    ticket->counted = true;
+    order_of(ctx)->finals++;
 }
 
 uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t number)
 {
     weft_context *ctx = group->ctx;
-    uint64_t stamp = order_of(ctx)->clock + 1;
+    uint64_t stamp = order_of(ctx)->clock + 1, at;
     WEFT__ASSERT(weft__holds_engine(ctx));
     if (stamp < group->order_floor) stamp = group->order_floor;
     see(ctx, stamp);
+    at = stamp < group->order_promised ? group->order_promised : stamp; /* it gets no less than that */
     if (ticket->state == WEFT__TICKET_OUTSIDE) {
-        ticket->stamp = stamp;
+        ticket->group = group;
+        ticket->stamp = at;
         ticket->raise = 0;
         weft__ticket_to(ticket, WEFT__TICKET_AT_GATE);
         insert(ctx, ticket);
-    } else if (stamp > ticket->stamp) {
-        place(ctx, ticket, stamp);
+    } else if (at > ticket->stamp) {
+        place(ctx, ticket, at);
     }
     ticket->last = number;
     return stamp;
@@ -215,12 +278,15 @@ void weft__order_opened(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
     WEFT__ASSERT(weft__holds_engine(ctx) && ticket->state == WEFT__TICKET_AT_GATE, ticket->state);
     if (WEFT__UNLIKELY(stamp < ticket->stamp)) {
-        take_out(ticket);
+        take_out(ctx, ticket);
         ticket->refuse(ticket, WEFT_ERR_SYSTEM,
                        "a rank has promised a later place in the order of operations than it has proposed");
         return;
     }
+    if (ticket->group->order_met < ticket->last) ticket->group->order_met = ticket->last;
     make_final(ctx, ticket, stamp);
+    /* Whoever proposed that has proposed more for each later one of the group, or will. */
+    lift(ctx, ticket->group, ticket->key.number + 1, stamp + 1);
     call_turns(ctx);
 }
 
@@ -232,7 +298,7 @@ void weft__order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint3
              "from operation #%llu on this rank issues %u together, %s issues %u: all ranks batch the same "
              "collectives",
              (unsigned long long)ticket->key.number, ticket->length, who, length);
-    take_out(ticket);
+    take_out(ctx, ticket);
     ticket->refuse(ticket, WEFT_ERR_MISMATCH, text);
 }
 
@@ -287,14 +353,18 @@ void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
 {
     word mine = {.key = ticket->key, .stamp = ++order_of(ctx)->clock, .length = ticket->length};
     WEFT__ASSERT(weft__holds_engine(ctx));
-    weft__list_remove(&ticket->link);
+    leave_list(ctx, ticket);
+    if (ticket->size == 1) { /* no other rank has it in any order */
+        weft__ticket_to(ticket, WEFT__TICKET_FINAL);
+        ticket->go(ticket);
+        call_turns(ctx);
+        return;
+    }
     ticket->stamp = ticket->most = mine.stamp;
     weft__ticket_to(ticket, WEFT__TICKET_PROPOSED);
     ticket->missing = ticket->size - 1;
     insert(ctx, ticket);
-    if (ticket->size == 1)
-        make_final(ctx, ticket, mine.stamp);
-    else if (ticket->world[0] == ctx->rank)
+    if (ticket->world[0] == ctx->rank)
         count_early(ctx, ticket);
     else
         weft__p2p_control(ctx->p2p, ticket->world[0], WEFT__MESSAGE_PROPOSE, &mine, sizeof mine);
@@ -304,7 +374,7 @@ void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
 void weft__order_leave(weft_context *ctx, weft__ticket *ticket)
 {
     WEFT__ASSERT(weft__holds_engine(ctx));
-    take_out(ticket);
+    take_out(ctx, ticket);
     call_turns(ctx);
 }
 

@@ -55,15 +55,17 @@ typedef struct weft__ticket weft__ticket;
 struct weft__ticket {
     weft__list link; /* by stamp; or its communicator's, while that is being made */
     weft__ticket_key key;
-    const int *world; /* ranks that take part; the first collects the proposals */
+    weft_group *group; /* AT_GATE: whose operation it is */
+    const int *world;  /* ranks that take part; the first collects the proposals */
     int size;
     uint32_t length; /* operations in it: the same everywhere */
     uint64_t stamp;  /* what it gets at least; when final, agreed */
     weft__ticket_state state;
     uint64_t last; /* AT_GATE: number of the last operation in it that this rank has begun */
     uint64_t
-        raise;  /* AT_GATE: the stamp that others were asked for; 0: they were not, or one has promised it */
-    bool alone; /* it needs no order in common with others, only its communicator (line.h) */
+        raise; /* AT_GATE: the stamp that others were asked for; 0: they were not, or one has promised it */
+    bool counted;  /* among those of the order that are final */
+    bool alone;    /* it needs no order in common with others, only its communicator (line.h) */
     uint64_t most; /* first rank: the largest proposal so far */
     int missing;   /* first rank: proposals yet to come */
     /* Its turn has come; it has left. */

@@ -230,6 +230,27 @@ static void one_is_cancelled_at_the_gate(job_rank *me)
     sum_works(me->world, o);
 }
 
+/* One rank is late in many operations of a group, which two others pass with those of another one: each of them asks once for
+ * all that it passes, at most all members, of which those answer that have not begun. */
+static void one_is_late(job_rank *me)
+{
+    enum { LATE = 3, PASSED, BEHIND = 10 };
+    weft_request *reqs[BEHIND];
+    operands o = take_operands(me);
+    weft_group *pair = pair_of(me, 0, 1, o);
+    sum_works(me->world, o);
+    int before = sent_by_all(me);
+    if (me->rank == LATE) job_await(me, PASSED, 2);
+    for (int i = 0; i < BEHIND; i++) reqs[i] = begin_sum(me->world, o, NULL);
+    if (pair) {
+        operands others = take_operands(me);
+        for (int i = 0; i < SUMS; i++) sum_works(pair, others);
+        job_mark(me, PASSED);
+    }
+    for (int i = 0; i < BEHIND; i++) WAIT_OK(reqs[i]);
+    CHECK(sent_by_all(me) - before <= 2 * 2 * (me->size - 1));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +260,7 @@ int main(int argc, char **argv)
         JOB_TEST("one batches", .ranks = RANKS, .body = one_batches),
         JOB_TEST("all but one batch", .ranks = RANKS, .body = all_but_one_batch),
         JOB_TEST("one waits for what comes behind", .ranks = RANKS, .body = waits_for_what_comes_behind),
+        JOB_TEST("one is late in many", .ranks = RANKS + 1, .body = one_is_late),
         JOB_TEST("round a circle", .ranks = RANKS, .body = round_a_circle),
         JOB_TEST("one dies at the gate", .ranks = RANKS, .body = one_dies_at_the_gate, .killed = 1U << 2),
         JOB_TEST("one is cancelled at the gate", .ranks = RANKS, .body = one_is_cancelled_at_the_gate),

@@ -37,7 +37,7 @@ static bool is_broken(uint64_t group)
 /* That a group broke is shown for longer than it lives, until the row is needed. */
 static void test_a_broken_one_is_left_standing(void **state)
 {
-    weft__row *row[MOST], *broken = weft__board_take(segments[0], 7, &nothing);
+    weft__row *row[MOST] = {NULL}, *broken = weft__board_take(segments[0], 7, &nothing);
     int n = 0;
     (void)state;
     assert_non_null(broken);
