@@ -329,4 +329,17 @@ static inline int finish(void **state)
     close_world();
     return 0;
 }
+/* Rank `me` of two; the test plays the other one by hand, behind the listening socket that is returned. */
+static inline int open_beside_one_by_hand(int me)
+{
+    weft__tcp_address addresses[2];
+    int fd[2];
+    memset(ranks, 0, sizeof ranks);
+    draw_keys_of_job();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
+    ranks[!me].address = addresses[!me];
+    open_rank(me, 2, addresses, fd[me]);
+    return fd[!me];
+}
 #endif

@@ -4,22 +4,9 @@
 
 #define HANDSHAKE_MS 300
 
-/* The other of two ranks is played by hand behind a listening socket. */
-static int open_as(int me)
-{
-    weft__tcp_address addresses[2];
-    int fd[2];
-    memset(ranks, 0, sizeof ranks);
-    draw_keys_of_job();
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
-    open_rank(me, 2, addresses, fd[me]);
-    return fd[!me];
-}
-
 static int open_against(void)
 {
-    return open_as(0);
+    return open_beside_one_by_hand(0);
 }
 
 static int take(int listener)
@@ -204,7 +191,7 @@ static packet *be_crossed(int listener)
 
 static void test_crossed(void **state)
 {
-    int listener = open_as(1), fd;
+    int listener = open_beside_one_by_hand(1), fd;
     packet *l = be_crossed(listener);
     weft__frame frame;
     (void)state;
@@ -265,7 +252,7 @@ static void test_other_is_taken_while_nobody_answers(void **state)
 static void test_crossed_for_long(void **state)
 {
     const int64_t until = weft__now_ns() + WEFT__TCP_PATIENCE * HANDSHAKE_MS * WEFT__MS * 5 / 4;
-    int listener = open_as(1), own;
+    int listener = open_beside_one_by_hand(1), own;
     packet *l = be_crossed(listener);
     weft__frame frame;
     (void)state;
@@ -289,7 +276,7 @@ static void test_crossed_for_long(void **state)
 /* It keeps its own connection and dies before that is made: nobody listens there any more. */
 static void test_crossed_with_the_dead(void **state)
 {
-    int listener = open_as(1);
+    int listener = open_beside_one_by_hand(1);
     packet *l = be_crossed(listener);
     (void)state;
     close(listener);

@@ -156,18 +156,6 @@ static void test_kernel_takes_nothing(void **state)
 
 /* ---- the other rank is played by hand ---- */
 
-static int open_against_1(void)
-{
-    weft__tcp_address addresses[2];
-    int fd[2];
-    memset(ranks, 0, sizeof ranks);
-    draw_keys_of_job();
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
-    open_rank(0, 2, addresses, fd[0]);
-    return fd[1];
-}
-
 /* It would not be heard of any more where its kernel takes no connection. */
 static void stands_still_with_a_short_queue(int listener)
 {
@@ -209,7 +197,7 @@ static void close_with_a_reset(int fd)
 /* Its kernel took the connection in time, and its program, which had too many at that moment, did not: that is tried again. */
 static void test_reset_after_it_stood(void **state)
 {
-    const int listener = open_against_1();
+    const int listener = open_beside_one_by_hand(0);
     packet *l = send_packet(0, 1, 1, 1, false);
     int fd = take_and_judge(listener, 1, WEFT__TCP_TAKEN);
     (void)state;
@@ -229,7 +217,7 @@ static void test_reset_after_it_stood(void **state)
 
 static void test_queue_of_one_that_stands_still_does_not_fill(void **state)
 {
-    const int listener = open_against_1();
+    const int listener = open_beside_one_by_hand(0);
     packet *l = send_packet(0, 1, 1, 1, false);
     int fd;
     (void)state;
@@ -251,7 +239,7 @@ static void test_queue_of_one_that_stands_still_does_not_fill(void **state)
 /* It was late, and then its connections end some times for other reasons, each a while after it stood. */
 static void test_time_of_one_that_was_late_begins_anew(void **state)
 {
-    const int listener = open_against_1();
+    const int listener = open_beside_one_by_hand(0);
     packet *l = send_packet(0, 1, 1, 1, false);
     int fd = take_and_judge(listener, 1, WEFT__TCP_TAKEN);
     (void)state;

@@ -16,20 +16,6 @@ int counted_connect(int fd, const struct sockaddr *name, socklen_t length)
     return (int)syscall(SYS_connect, fd, name, length);
 }
 
-/* The other of two ranks is played by hand behind a listening socket. */
-static int open_against_1(void)
-{
-    weft__tcp_address addresses[2];
-    int fd[2];
-    memset(ranks, 0, sizeof ranks);
-    draw_keys_of_job();
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(weft__tcp_listen("127.0.0.1", &fd[i], &addresses[i]), WEFT_OK);
-    ranks[1].address = addresses[1];
-    open_rank(0, 2, addresses, fd[0]);
-    return fd[1];
-}
-
 /* A kernel throws questions away where the queue is full. */
 static int lose_the_way(int listener)
 {
@@ -56,7 +42,7 @@ static int take_as_1(int listener)
 
 static void test_is_asked_anew(void **state)
 {
-    const int listener = open_against_1();
+    const int listener = open_beside_one_by_hand(0);
     packet *l = send_packet(0, 1, 1, 10, false);
     int fd = take_as_1(listener), filler;
     (void)state;
@@ -79,7 +65,7 @@ static void test_is_asked_anew(void **state)
 
 static void test_other_is_taken(void **state)
 {
-    const int listener = open_against_1(), filler = lose_the_way(listener);
+    const int listener = open_beside_one_by_hand(0), filler = lose_the_way(listener);
     packet *l = send_packet(0, 1, 1, 10, false);
     const int64_t until = weft__now_ns() + 1100 * WEFT__MS;
     int fd;
