@@ -29,19 +29,17 @@ unsigned judge_members(weft_group *group)
     return mask;
 }
 
-/* Its own memory, or a member's; the others are told of that. */
-static bool is_shortage(weft_group *group, weft_status status)
+bool judge_is_shortage(const ending *e)
 {
-    return status == WEFT_ERR_MEMORY ||
-           (status == WEFT_ERR_BROKEN && weft_group_status(group) == WEFT_ERR_MEMORY);
+    return e->cause == WEFT_ERR_MEMORY;
 }
 
-void judge_ending(job_rank *me, const scene *s, weft_group *group, const ending *e)
+void judge_ending(job_rank *me, const scene *s, const ending *e)
 {
     const unsigned suspects = scene_suspects(s, me->rank);
     judge_stand_aside();
     if (e->status == WEFT_OK) return;
-    if (s->damage->outcome == OWN_FAILURE && is_shortage(group, e->status)) return;
+    if (s->damage->outcome == OWN_FAILURE && judge_is_shortage(e)) return;
     if (!suspects || (e->status != WEFT_ERR_PEER && e->status != WEFT_ERR_BROKEN))
         job_fail(__FILE__, __LINE__, "%s: %s", weft_status_name(e->status), e->text);
     if (e->status == WEFT_ERR_PEER && (e->peer < 0 || !(suspects >> e->peer & 1U)))

@@ -29,6 +29,7 @@ static void note(step *s, weft_status status, int peer, const char *text)
 {
     if (status == WEFT_OK || (s->end.status != WEFT_OK && status != WEFT_ERR_PEER)) return;
     s->end.status = status;
+    s->end.cause = status == WEFT_ERR_BROKEN ? weft_group_status(s->group) : status;
     s->end.peer = peer;
     snprintf(s->end.text, sizeof s->end.text, "%s", text);
 }
@@ -44,24 +45,18 @@ static void note(step *s, weft_status status, int peer, const char *text)
         if (asked_ != WEFT_OK) note(s, asked_, -1, weft_last_error());          \
     } while (0)
 
-static void settle_on(step *s, weft_group *group, weft_request *req)
+static void settle(step *s, weft_request *req)
 {
     weft_request_info info;
     if (!req) return;
     if (weft_wait(req, DEADLINE_MS + JOB_LATE_MS) == WEFT_PENDING)
         job_fail(__FILE__, __LINE__, "hangs: %s", weft_request_message(req));
     info = job_info(req);
-    note(s, info.status, info.peer < 0 ? -1 : weft_group_to_world(group, info.peer),
+    note(s, info.status, info.peer < 0 ? -1 : weft_group_to_world(s->group, info.peer),
          weft_request_message(req));
     weft_release(req);
 }
 
-static void settle(step *s, weft_request *req)
-{
-    settle_on(s, s->group, req);
-}
-
-/* One whose other end has stopped, as its group broke, is waited for no longer: messages do not end with a group. */
 static void settle_message(step *s, weft_request *req)
 {
     if (!req) return;
@@ -256,16 +251,18 @@ static void run_messages(step *s)
 
 static void run_groups(step *s)
 {
-    weft_group *made = NULL;
+    weft_group *const parent = s->group, *made = NULL;
     weft_request *req;
     int32_t one = 1, all = 0;
-    ASK(s, req, weft_split_group(s->group, 0, s->size - s->rank, &in_time, &made, &req));
+    ASK(s, req, weft_split_group(parent, 0, s->size - s->rank, &in_time, &made, &req));
     settle(s, req);
     if (s->end.status == WEFT_OK) {
         CHECK_INT(weft_group_size(made), s->size);
         CHECK_INT(weft_group_rank(made), s->size - 1 - s->rank);
+        s->group = made;
         ASK(s, req, weft_all_reduce(made, &one, &all, 1, WEFT_INT32, WEFT_SUM, &in_time, &req));
-        settle_on(s, made, req);
+        settle(s, req);
+        s->group = parent;
         if (s->end.status == WEFT_OK) CHECK_INT(all, s->size);
     }
     if (made) CHECK_OK(weft_group_free(made));

@@ -169,11 +169,12 @@ static bool work(job_rank *me, const scene *s, unsigned char *room)
         ending e = {.status = WEFT_OK, .peer = -1};
         if (s->phase == AMID || s->phase == LEAVING || all)
             e = operation_run(s->operation, me, me->world, room, n);
-        judge_ending(me, s, me->world, &e);
-        /* Who had no memory for a message that came early alone has missed it: the others know nothing of that, and wait. */
-        if (e.status == WEFT_OK || (e.status == WEFT_ERR_MEMORY && weft_group_status(me->world) == WEFT_OK)) {
+        judge_ending(me, s, &e);
+        /* Who had no memory for a message that came early alone has missed it: the others know nothing of that, and wait.
+         * Nor does it break the world where a group was broken by it that the operation has made. */
+        if (e.status == WEFT_OK || (judge_is_shortage(&e) && weft_group_status(me->world) == WEFT_OK)) {
             e = operation_all_say(me, me->world, is_over(me, s), &all);
-            judge_ending(me, s, me->world, &e);
+            judge_ending(me, s, &e);
         }
         if (e.status == WEFT_ERR_PEER || weft_group_status(me->world) != WEFT_OK) return false;
         if (s->phase != AMID) job_sleep_ms(s->phase == IDLE ? 20 : 1);
@@ -215,7 +216,7 @@ static void await_end(job_rank *me, const scene *s, weft_group *group)
     bool all;
     while (e.status == WEFT_OK && weft_group_status(group) == WEFT_OK && job_now_ns() < until) {
         e = operation_all_say(me, group, true, &all);
-        judge_ending(me, s, group, &e);
+        judge_ending(me, s, &e);
         job_sleep_ms(1);
     }
     if (e.status == WEFT_OK && weft_group_status(group) == WEFT_OK)
