@@ -15,8 +15,9 @@ extern const int operation_count;
 /* How a request has ended. */
 typedef struct ending {
     weft_status status;
-    weft_status cause; /* of WEFT_ERR_BROKEN: what broke the group, which may be one that the operation has made */
-    int peer;          /* in the world; -1: nobody */
+    weft_status
+        cause; /* of WEFT_ERR_BROKEN: what broke the group, which may be one that the operation has made */
+    int peer;  /* in the world; -1: nobody */
     char text[1024];
 } ending;
 
