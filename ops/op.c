@@ -336,7 +336,8 @@ weft_status weft__op_look_closely(weft__op *op, int rank, int size)
 
 /* ---- signature ---- */
 
-#define MEMORY_BITS 127
+#define MEMORY_BITS 63
+#define AGREES      (UINT64_C(64) << 24)
 #define RECORDED    (UINT64_C(128) << 24)
 
 /* word[0], from the lowest bit: kind 8, dtype 8, reduction 8, memory 7, recorded 1, root 32.  word[1]: count, or the
@@ -344,8 +345,8 @@ weft_status weft__op_look_closely(weft__op *op, int rank, int size)
 weft__signature weft__op_sign(const weft__op *op)
 {
     weft__signature s = {{(uint64_t)op->kind | (uint64_t)op->dtype << 8 | (uint64_t)op->reduction << 16 |
-                              (uint64_t)op->memory << 24 | (op->recorded ? RECORDED : 0) |
-                              (uint64_t)(uint32_t)op->root << 32,
+                              (uint64_t)op->memory << 24 | (op->agrees ? AGREES : 0) |
+                              (op->recorded ? RECORDED : 0) | (uint64_t)(uint32_t)op->root << 32,
                           op->uneven ? op->uneven->agreed : op->count}};
     return s;
 }

@@ -119,6 +119,8 @@ typedef struct weft__op {
     weft__uneven *uneven; /* uneven kinds: their blocks, as weft__uneven_copy makes them; else NULL */
     bool repeats;         /* a broadcast, and its group has begun such a one before */
     bool recorded;        /* in a graph, to be carried out by replays of it */
+    bool
+        agrees; /* an all_reduce that is none of the program's: ranks agree by it on an operation on devices */
 } weft__op;
 
 extern const unsigned char weft__dtype_bytes_of[];
@@ -199,7 +201,7 @@ bool weft__op_is_in_place(const weft__op *op, int rank);
 size_t weft__op_bytes(const weft__op *op, int rank, int size);
 
 /* What all ranks must agree on, packed so that two compares settle it:
- * kind, dtype, reduction, memory, whether a graph records it, root, count.  (scale may differ between ranks.)  Uneven kinds: a digest of
+ * kind, dtype, reduction, memory, whether it agrees and whether a graph records it, root, count.  (scale may differ between ranks.)  Uneven kinds: a digest of
  * the counts where all must have the same; where they are a matter of two ranks, messages tell. */
 typedef struct weft__signature {
     uint64_t word[2];

@@ -33,8 +33,8 @@ void weft__rounds_plan(weft__rounds *plan, const weft__op *op, int rank, int siz
     *plan = (weft__rounds){
         .rank = rank, .size = size, .element = element, .chunk = chunk, .count = 1, .joined = 1};
     if (op->count == 0) return;
-    plan->two_phase =
-        weft__kind_traits(op->kind) & WEFT__SLICES && op->count * element > rule->all_read_bytes;
+    plan->two_phase = weft__kind_traits(op->kind) & WEFT__SLICES && !op->agrees &&
+                      op->count * element > rule->all_read_bytes;
     plan->count = ((uint64_t)(op->count - 1) / chunk + 1) * (plan->two_phase ? 2 : 1);
     plan->streams = plan->count > 2 && weft__op_bytes(op, rank, size) >= WEFT__STREAM_BYTES;
     plan->asks =

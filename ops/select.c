@@ -133,6 +133,8 @@ weft__algorithm weft__select(const weft__op *op, int size, const weft__selection
     uint64_t bytes = bytes_of(op, size);
     int i = 0;
     if (size == 1) return (weft__algorithm){.name = "local", .build = weft__build_local};
+    if (op->agrees)
+        return (weft__algorithm){"recursive_doubling", weft__build_doubling_all_reduce, s->cutting};
     while (weft__candidates[i].kind != kind || weft__candidates[i].way != WEFT__MESSAGES || !s->serves[i] ||
            bytes > s->upto[i]) {
         i++;

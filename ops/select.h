@@ -37,7 +37,8 @@ typedef struct weft__selection {
 /* shared: all members share memory, which is so for all of them alike. */
 void weft__selection_make(weft__selection *s, const weft__group_params *params, int size, bool shared);
 
-/* By messages. */
+/* By messages.  What only agrees has no rows: a few numbers, whose largest is the same in any order, go by the fewest messages
+ * one after another, whatever is asked for of the program's reductions. */
 weft__algorithm weft__select(const weft__op *op, int size, const weft__selection *s);
 
 /* For people: one algorithm's share of the sizes of a kind, from the smallest on. */

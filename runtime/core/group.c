@@ -106,6 +106,7 @@ weft_group *weft__group_new(weft_context *ctx, const int *world, int size, const
     weft__list_init(&group->shm_coll.read);
     weft__list_init(&group->by_id);
     weft__list_init(&group->line);
+    weft__list_init(&group->unplaced);
     weft__lock_take(&ctx->groups_lock);
     weft__list_prepend(&ctx->groups, &group->link);
     weft__lock_drop(&ctx->groups_lock);

@@ -113,6 +113,7 @@ typedef struct weft__shm_coll {
     uint64_t *uses;              /* of their slots, when they were told */
     uint64_t own_slots;          /* offset, to be given back */
     uint64_t assigned;           /* rounds of all ops so far */
+    uint64_t of_program;         /* the last of these that belongs to an operation in host memory */
     uint64_t consumed;           /* every member has read all rounds up to here, when last checked */
     uint64_t taken;              /* this rank has, up to here, */
     uint64_t agreed; /* and of those up to here has seen that all members mean the same, and told so */
@@ -187,6 +188,8 @@ struct weft_group {
     uint64_t order_promised; /* and gets no less than that, as another member will not propose less */
     uint64_t order_met;      /* number of the last operation that all are known to have begun */
     bool asks_order;         /* others are asked for that, and have not answered */
+    weft__list unplaced;     /* tickets of its collectives that are not final, in the order of numbers; */
+    int placeless;           /* of these, those that this rank has begun without a place */
     weft__list line; /* engine: tickets that wait for those before them in the group (device/line.h) */
     struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
     uint32_t shrinks;                     /* engine: how often this rank has shrunk it */

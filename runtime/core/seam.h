@@ -50,7 +50,7 @@ weft_status weft__memory_at(weft_context *ctx, const void *pointer, weft_memory 
 /* Raised whenever what ranks tell each other of a backend's communicators and operations changes: the words of
  * device_comm.c, device_options.h and order.c, what an agreement carries (gate.h), phases of operations, ids of messages in
  * bundles and counts of those in graphs, signatures and when they go (signing.h). */
-#define WEFT__DEVICE_WORDS_VERSION 8
+#define WEFT__DEVICE_WORDS_VERSION 9
 
 /* What a rank has for each kind of memory, as it tells the others; 0: nothing. */
 typedef struct weft__module_card {

@@ -1,7 +1,7 @@
 /* device.c - operations on device memory on their way to the module.
  *
- * The agreement costs a barrier among the ranks' processors, and gives what a device cannot: who is late and
- * who means something else is known before anything runs there, so nothing has to be torn down for it; and no
+ * The agreement costs a maximum, or a barrier, among the ranks' processors (gate.h), and gives what a device cannot:
+ * who is late and who means something else is known before anything runs there, so nothing has to be torn down for it; and no
  * kernel occupies a device while it waits for a rank that is still busy elsewhere. */
 #include "device.h"
 #include "alarm.h"
@@ -169,6 +169,7 @@ static void release(weft_request *req)
     weft__device *d = req->device;
     /* The group's list, or the point-to-point layer, would keep a record that another operation takes next. */
     WEFT__ASSERT(!d->shut && !d->match.in.hook.recv && !d->match.out.hook.send);
+    WEFT__ASSERT(weft__list_empty(&d->ticket.mate));
     weft__device_settles(d);
     weft__device_lengths_free(d);
     weft__module_unmark(d->module, d->work.marker);
@@ -594,4 +595,5 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .poll = device_poll,
                                               .has_met = device_has_met,
                                               .outlives_group = device_outlives_group,
-                                              .phase = phase_to_tell};
+                                              .phase = phase_to_tell,
+                                              .behind = weft__gate_behind};

@@ -1,8 +1,8 @@
 /* device.h - operations that a module carries out, from submission to the module and back: those on device
  * memory, on other memory, and of those in host memory what a module there takes.
  *
- *   agree     every member has submitted it and means the same: a barrier on the host plane, under the
- *             operation's own number and signature (messages: matched like any message, device_pair.c)
+ *   agree     every member has submitted it and means the same: a maximum on the host plane, in the agreed order, else a
+ *             barrier, under the operation's own number and signature (messages: matched like any message, device_pair.c)
  *   comm      its communicator is there (device_comm.c)
  *   order     all agree on its place (order.c), mostly by the agreement itself (gate.c); independent modules need only
  *             the group's own (line.c)

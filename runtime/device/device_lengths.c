@@ -35,6 +35,7 @@ weft_status weft__device_lengths_make(weft__device *d)
     if (!d->lengths) return weft__fail_memory(2 * n * sizeof *d->lengths, "the lengths of blocks");
     for (size_t i = 0; i < n; i++) d->lengths[i] = sent_to(op, (int)i);
     d->agree.kind = WEFT__OP_ALL_TO_ALL;
+    d->agree.agrees = false;
     d->agree.dtype = WEFT_UINT64;
     d->agree.count = 1;
     d->agree.in = d->lengths;

@@ -16,17 +16,22 @@ enum { STAMP, MOST, LEAST };
 /* All members find alike whether it does: what that follows from is part of the group, or of what their signatures compare. */
 static bool carries_place(const weft__device *d)
 {
-    return d->agree.kind == WEFT__OP_ALL_REDUCE;
+    return d->agree.agrees;
+}
+
+static bool is_ordered(const weft__device *d)
+{
+    const weft_group *group = d->req->group;
+    return group->size > 1 && !weft__device_in_program(group, d->module) && !weft__in_line(d);
 }
 
 void weft__gate_make(weft__device *d)
 {
-    const weft_group *group = d->req->group;
-    const bool ordered = group->size > 1 && !weft__device_in_program(group, d->module) && !weft__in_line(d);
     memset(&d->gate, 0, sizeof d->gate);
     d->agree = (weft__op){.kind = WEFT__OP_BARRIER, .memory = WEFT_MEMORY_HOST, .scale = 1};
-    if (!ordered) return;
+    if (!is_ordered(d)) return;
     d->agree.kind = WEFT__OP_ALL_REDUCE;
+    d->agree.agrees = true;
     d->agree.dtype = WEFT_UINT64;
     d->agree.reduction = WEFT_MAX;
     d->agree.count = WEFT__GATE_WORDS;
@@ -47,16 +52,33 @@ void weft__gate_ticket(weft__device *first)
     for (const weft__device *d = first; d; d = d->next) ticket->length++;
 }
 
+/* The agreement comes behind those in host memory. */
+static bool comes_at_once(const weft_group *group)
+{
+    return group->shm_coll.taken >= group->shm_coll.of_program;
+}
+
+const weft_request *weft__gate_behind(const weft_request *req)
+{
+    const weft__ticket *before;
+    if (!is_ordered(req->device)) return NULL;
+    before = weft__order_before(req->ctx, &req->device->fused->ticket);
+    return before ? WEFT__OWNER(before, weft__device, ticket)->req : NULL;
+}
+
 void weft__gate_enter(weft__device *d, bool ready)
 {
     const weft_request *req = d->req;
     weft__ticket *ticket = &d->fused->ticket;
     const uint64_t rank = (uint32_t)req->group->rank;
-    if (!carries_place(d)) return;
+    bool placed;
+    if (!is_ordered(d)) return;
     weft__gate_ticket(d->fused);
+    placed = weft__order_begin(req->group, ticket, ready && carries_place(d) && comes_at_once(req->group));
+    if (!carries_place(d)) return;
     d->gate.says[MOST] = (uint64_t)ticket->length << 32 | rank;
     d->gate.says[LEAST] = (uint64_t)~ticket->length << 32 | rank;
-    d->gate.says[STAMP] = ready ? weft__order_arrive(req->group, ticket, req->sequence) : NOT_THERE;
+    d->gate.says[STAMP] = placed ? weft__order_arrive(req->group, ticket, req->sequence) : NOT_THERE;
 }
 
 /* False: the rank that told this issues another number together. */
@@ -95,6 +117,6 @@ bool weft__gate_gives_place(weft__device *first)
     if (stamp)
         weft__order_opened(first->req->ctx, &first->ticket, stamp);
     else
-        weft__order_leave(first->req->ctx, &first->ticket);
+        weft__order_unplaced(first->req->ctx, &first->ticket);
     return stamp;
 }

@@ -8,7 +8,9 @@
  *   least    likewise, the complement of their number
  *
  * So all find the stamp, and who issues other numbers together; where one rank's communicator is not there, the place is
- * agreed on by messages once it is.  An exchange of lengths (device_lengths.h) carries no place.
+ * agreed on by messages once it is.  So it is where this rank has a collective of the group in host memory under way, behind
+ * which the agreement comes: what takes long there would stand in the order for as long.  An exchange of lengths
+ * (device_lengths.h) carries no place.
  *
  * What is issued together has a gate for each of its operations, and one ticket: its place is the last of theirs. */
 #ifndef WEFT_RUNTIME_GATE_H
@@ -19,6 +21,8 @@
 void weft__gate_make(weft__device *d);
 /* The host plane is about to begin it: takes the place in the order that it proposes.  ready: its communicator is there. */
 void weft__gate_enter(weft__device *d, bool ready);
+/* The operation that `req` waits for in the order, as another one that it stands behind has no final place; NULL: none. */
+const weft_request *weft__gate_behind(const weft_request *req);
 /* All members have come.  False: one of them issues another number together, and the group is broken. */
 bool weft__gate_opened(weft__device *d);
 /* What the ticket of collectives that are fused says, all of which are known. */

@@ -5,7 +5,10 @@
  *   PROPOSE  to the first: what, my clock, how many operations I issue together
  *   FINAL    from the first, when all have proposed: the largest
  *
- * Where something final stands behind what is still at its gate:
+ * Where something final stands behind what is still at its gate, it is to come no earlier than a floor.  Members that share
+ * memory see that there, in two words of each one's slots (host/slots.h): who asks writes the floor, and then reads who has
+ * begun the operation; who begins it writes that, and then reads the floors.  One of the two sees the other, so whoever has
+ * not begun it yet when it is looked for will propose no less, and need not run for that.  Else:
  *
  *   RAISE    to the other members: let that come no earlier than this
  *   RAISED   from one that has not begun it: I shall propose no less
@@ -26,6 +29,7 @@
 #include "group_break.h"
 #include "peer.h"
 #include "protocol.h"
+#include "slots.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,9 +71,10 @@ static struct order *order_of(const weft_context *ctx)
 void weft__ticket_begin(weft__ticket *ticket)
 {
     weft__list_init(&ticket->link);
+    weft__list_init(&ticket->mate);
     ticket->state = WEFT__TICKET_OUTSIDE;
     ticket->raise = 0;
-    ticket->alone = ticket->counted = false;
+    ticket->alone = ticket->counted = ticket->placeless = ticket->waits = false;
 }
 
 void weft__ticket_to(weft__ticket *ticket, weft__ticket_state to)
@@ -162,45 +167,6 @@ static weft__ticket *next_to_ask(const weft_context *ctx)
     return NULL;
 }
 
-/* On this host that is seen without a word. */
-static bool shows_that_it_has_begun(const weft__ticket *ticket, int member)
-{
-    weft__row row;
-    return weft__group_shown(ticket->group, member, &row) && atomic_load(&row.submitted) >= ticket->last;
-}
-
-static void ask_to_raise(weft_context *ctx, weft__ticket *ticket)
-{
-    word w = {.key = ticket->key, .last = ticket->last, .length = ticket->length};
-    ticket->raise = w.stamp = order_of(ctx)->clock + RAISE_AHEAD;
-    ticket->group->asks_order = true;
-    for (int i = 0; i < ticket->size; i++)
-        if (ticket->world[i] != ctx->rank && !shows_that_it_has_begun(ticket, i))
-            weft__p2p_control(ctx->p2p, ticket->world[i], WEFT__MESSAGE_RAISE, &w, sizeof w);
-}
-
-static void let_pass(weft_context *ctx)
-{
-    weft__ticket *ticket;
-    while ((ticket = next_to_ask(ctx)) != NULL) ask_to_raise(ctx, ticket);
-}
-
-/* Another rank asks.  Of a group that is not there yet, or not any more, this one begins nothing before it has seen that
- * stamp. */
-static void promise(weft_context *ctx, int peer, word *w)
-{
-    weft_group *group = weft__group_find(ctx, w->key.group);
-    const bool begun = group && w->last <= group->started;
-    if (!group)
-        see(ctx, w->stamp);
-    else if (weft__group_member(group, peer) < 0)
-        weft__peer_refused(ctx, peer, "it asks about the place of an operation of a group that it is not in");
-    else if (!begun && group->order_floor < w->stamp)
-        group->order_floor = w->stamp;
-    if (!begun) weft__p2p_control(ctx->p2p, peer, WEFT__MESSAGE_RAISED, w, sizeof *w);
-    if (group) weft__group_unref(group);
-}
-
 /* One of that group from `number` on which is at its gate before that stamp; NULL: none. */
 static weft__ticket *next_to_place(const weft_context *ctx, const weft_group *group, uint64_t number,
                                    uint64_t stamp)
@@ -223,6 +189,81 @@ static void lift(weft_context *ctx, weft_group *group, uint64_t number, uint64_t
     while ((ticket = next_to_place(ctx, group, number, stamp)) != NULL) place(ctx, ticket, stamp);
 }
 
+/* On this host that is seen without a word. */
+static bool shows_that_it_has_begun(const weft__ticket *ticket, int member)
+{
+    weft__row row;
+    return weft__group_shown(ticket->group, member, &row) && atomic_load(&row.submitted) >= ticket->last;
+}
+
+/* In the words that all members share.  In one order with what each of them does in show_begun.  True: one has not begun it. */
+static bool look_who_is_late(weft__ticket *ticket, uint64_t stamp)
+{
+    weft_group *group = ticket->group;
+    weft__member_slots *const *slots = group->shm_coll.slots;
+    bool late = false;
+    if (atomic_load(&slots[group->rank]->floor) < stamp) atomic_store(&slots[group->rank]->floor, stamp);
+    for (int i = 0; i < group->size && !late; i++)
+        late = i != group->rank && atomic_load(&slots[i]->begun) < ticket->last;
+    if (late)
+        lift(group->ctx, group, ticket->key.number, stamp);
+    else if (group->order_met < ticket->last)
+        group->order_met = ticket->last;
+    return late;
+}
+
+static void show_begun(weft_group *group, uint64_t number)
+{
+    weft__member_slots *const *slots = group->shm_coll.slots;
+    if (!slots) return;
+    atomic_store(&slots[group->rank]->begun, number);
+    for (int i = 0; i < group->size; i++) {
+        const uint64_t floor = i == group->rank ? 0 : atomic_load(&slots[i]->floor);
+        if (group->order_floor < floor) group->order_floor = floor;
+    }
+}
+
+static void ask_by_messages(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
+{
+    word w = {.key = ticket->key, .last = ticket->last, .length = ticket->length, .stamp = stamp};
+    ticket->raise = stamp;
+    ticket->group->asks_order = true;
+    for (int i = 0; i < ticket->size; i++)
+        if (ticket->world[i] != ctx->rank && !shows_that_it_has_begun(ticket, i))
+            weft__p2p_control(ctx->p2p, ticket->world[i], WEFT__MESSAGE_RAISE, &w, sizeof w);
+}
+
+/* True: some need not be waited for any more. */
+static bool let_pass(weft_context *ctx)
+{
+    weft__ticket *ticket;
+    bool passed = false;
+    while ((ticket = next_to_ask(ctx)) != NULL) {
+        const uint64_t stamp = order_of(ctx)->clock + RAISE_AHEAD;
+        if (ticket->group->shm_coll.slots)
+            passed = look_who_is_late(ticket, stamp) || passed;
+        else
+            ask_by_messages(ctx, ticket, stamp);
+    }
+    return passed;
+}
+
+/* Another rank asks.  Of a group that is not there yet, or not any more, this one begins nothing before it has seen that
+ * stamp. */
+static void promise(weft_context *ctx, int peer, word *w)
+{
+    weft_group *group = weft__group_find(ctx, w->key.group);
+    const bool begun = group && w->last <= group->started;
+    if (!group)
+        see(ctx, w->stamp);
+    else if (weft__group_member(group, peer) < 0)
+        weft__peer_refused(ctx, peer, "it asks about the place of an operation of a group that it is not in");
+    else if (!begun && group->order_floor < w->stamp)
+        group->order_floor = w->stamp;
+    if (!begun) weft__p2p_control(ctx->p2p, peer, WEFT__MESSAGE_RAISED, w, sizeof *w);
+    if (group) weft__group_unref(group);
+}
+
 /* A member that has yet to propose for that ticket, and so for all that the group begins after it, will propose no less. */
 static void is_promised(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
@@ -234,17 +275,54 @@ static void is_promised(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 /* All at the head whose stamp is agreed. */
 static void call_turns(weft_context *ctx)
 {
-    while (!weft__list_empty(&order_of(ctx)->tickets)) {
-        weft__ticket *ticket = WEFT__LIST_ENTRY(order_of(ctx)->tickets.next, weft__ticket, link);
-        if (ticket->state != WEFT__TICKET_FINAL) break;
-        leave_list(ctx, ticket);
-        ticket->go(ticket);
+    do {
+        while (!weft__list_empty(&order_of(ctx)->tickets)) {
+            weft__ticket *ticket = WEFT__LIST_ENTRY(order_of(ctx)->tickets.next, weft__ticket, link);
+            if (ticket->state != WEFT__TICKET_FINAL) break;
+            leave_list(ctx, ticket);
+            ticket->go(ticket);
+        }
+    } while (let_pass(ctx));
+}
+
+/* ---- those of a group keep their order ---- */
+
+bool weft__order_begin(weft_group *group, weft__ticket *ticket, bool can)
+{
+    const bool others = group->placeless > ticket->placeless;
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    ticket->group = group;
+    if (weft__list_empty(&ticket->mate)) weft__list_append(&group->unplaced, &ticket->mate);
+    if (can && !others) return true;
+    if (!ticket->placeless) group->placeless++;
+    ticket->placeless = true;
+    return false;
+}
+
+/* It is final, or over. */
+static void leave_mates(weft__ticket *ticket)
+{
+    if (ticket->placeless) ticket->group->placeless--;
+    ticket->placeless = ticket->waits = false;
+    weft__list_remove(&ticket->mate);
+}
+
+/* The first of these that waits and need not; NULL: none. */
+static weft__ticket *next_to_enter(const weft_group *group)
+{
+    if (atomic_load(&group->state) == WEFT__BROKEN) return NULL;
+    WEFT__LIST_EACH(&group->unplaced, at)
+    {
+        weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, mate);
+        if (ticket->waits) return ticket;
+        if (ticket->state != WEFT__TICKET_PROPOSED) return NULL;
     }
-    let_pass(ctx);
+    return NULL;
 }
 
 static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
+    leave_mates(ticket);
     see(ctx, stamp);
     is_answered(ticket);
     place(ctx, ticket, stamp);
@@ -258,9 +336,12 @@ uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t nu
     weft_context *ctx = group->ctx;
     uint64_t stamp = order_of(ctx)->clock + 1, at;
     WEFT__ASSERT(weft__holds_engine(ctx));
+    show_begun(group, number);
     if (stamp < group->order_floor) stamp = group->order_floor;
     see(ctx, stamp);
-    at = stamp < group->order_promised ? group->order_promised : stamp; /* it gets no less than that */
+    /* It gets no less than that; but what was held and begins again may be before those that others have promised. */
+    at = ticket->state == WEFT__TICKET_OUTSIDE && stamp < group->order_promised ? group->order_promised
+                                                                                : stamp;
     if (ticket->state == WEFT__TICKET_OUTSIDE) {
         ticket->group = group;
         ticket->stamp = at;
@@ -272,22 +353,6 @@ uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t nu
     }
     ticket->last = number;
     return stamp;
-}
-
-void weft__order_opened(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
-{
-    WEFT__ASSERT(weft__holds_engine(ctx) && ticket->state == WEFT__TICKET_AT_GATE, ticket->state);
-    if (WEFT__UNLIKELY(stamp < ticket->stamp)) {
-        take_out(ctx, ticket);
-        ticket->refuse(ticket, WEFT_ERR_SYSTEM,
-                       "a rank has promised a later place in the order of operations than it has proposed");
-        return;
-    }
-    if (ticket->group->order_met < ticket->last) ticket->group->order_met = ticket->last;
-    make_final(ctx, ticket, stamp);
-    /* Whoever proposed that has proposed more for each later one of the group, or will. */
-    lift(ctx, ticket->group, ticket->key.number + 1, stamp + 1);
-    call_turns(ctx);
 }
 
 void weft__order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length)
@@ -349,17 +414,9 @@ static void count_early(weft_context *ctx, weft__ticket *ticket)
     weft__early_offer(ctx, ticket->key.group, WEFT__MESSAGE_PROPOSE, order_take_early, &c);
 }
 
-void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
+static void propose(weft_context *ctx, weft__ticket *ticket)
 {
     word mine = {.key = ticket->key, .stamp = ++order_of(ctx)->clock, .length = ticket->length};
-    WEFT__ASSERT(weft__holds_engine(ctx));
-    leave_list(ctx, ticket);
-    if (ticket->size == 1) { /* no other rank has it in any order */
-        weft__ticket_to(ticket, WEFT__TICKET_FINAL);
-        ticket->go(ticket);
-        call_turns(ctx);
-        return;
-    }
     ticket->stamp = ticket->most = mine.stamp;
     weft__ticket_to(ticket, WEFT__TICKET_PROPOSED);
     ticket->missing = ticket->size - 1;
@@ -368,13 +425,81 @@ void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
         count_early(ctx, ticket);
     else
         weft__p2p_control(ctx->p2p, ticket->world[0], WEFT__MESSAGE_PROPOSE, &mine, sizeof mine);
+}
+
+/* Those of the group that need not wait for others of it any more. */
+static void move_up(weft_context *ctx, weft_group *group)
+{
+    weft__ticket *ticket;
+    weft__group_ref(group); /* one that is refused breaks it, which may settle its last request */
+    while ((ticket = next_to_enter(group)) != NULL) {
+        ticket->waits = false;
+        propose(ctx, ticket);
+    }
+    weft__group_unref(group);
+}
+
+void weft__order_opened(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx) && ticket->state == WEFT__TICKET_AT_GATE, ticket->state);
+    if (WEFT__UNLIKELY(stamp < ticket->stamp)) {
+        take_out(ctx, ticket);
+        ticket->refuse(ticket, WEFT_ERR_SYSTEM,
+                       "a rank has promised a later place in the order of operations than it has proposed");
+        return;
+    }
+    if (ticket->group->order_met < ticket->last) ticket->group->order_met = ticket->last;
+    make_final(ctx, ticket, stamp);
+    /* Whoever proposed that has proposed more for each later one of the group, or will. */
+    lift(ctx, ticket->group, ticket->key.number + 1, stamp + 1);
+    move_up(ctx, ticket->group);
+    call_turns(ctx);
+}
+
+void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    leave_list(ctx, ticket);
+    if (ticket->size == 1) { /* no other rank has it in any order */
+        weft__ticket_to(ticket, WEFT__TICKET_FINAL);
+        ticket->go(ticket);
+    } else if (weft__list_empty(&ticket->mate)) {
+        propose(ctx, ticket);
+    } else {
+        ticket->waits = true;
+        move_up(ctx, ticket->group);
+    }
+    call_turns(ctx);
+}
+
+const weft__ticket *weft__order_before(const weft_context *ctx, const weft__ticket *ticket)
+{
+    const weft__ticket *before = NULL;
+    WEFT__LIST_EACH(&order_of(ctx)->tickets, at)
+    {
+        const weft__ticket *t = WEFT__LIST_ENTRY(at, weft__ticket, link);
+        if (t == ticket) return before;
+        if (!before && t->state != WEFT__TICKET_FINAL) before = t;
+    }
+    return NULL;
+}
+
+void weft__order_unplaced(weft_context *ctx, weft__ticket *ticket)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    take_out(ctx, ticket);
     call_turns(ctx);
 }
 
 void weft__order_leave(weft_context *ctx, weft__ticket *ticket)
 {
+    const bool of_group = !weft__list_empty(&ticket->mate);
     WEFT__ASSERT(weft__holds_engine(ctx));
     take_out(ctx, ticket);
+    if (of_group) {
+        leave_mates(ticket);
+        move_up(ctx, ticket->group);
+    }
     call_turns(ctx);
 }
 

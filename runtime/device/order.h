@@ -14,15 +14,22 @@
  *
  * What is PROPOSED all ranks have submitted, so it holds others back for as long as messages take.  What is AT_GATE may
  * have to wait for a caller, who may wait for what it holds back.  So where something final stands behind it, its rank asks
- * the others to let it come later (RAISE, order.c): either one of them has not begun it, and promises to propose for it at
- * least what it was asked to; or all have begun it, and its agreement takes as long as messages do.  So nothing here waits
- * for a caller.
+ * the others to let it come later (order.c): either one of them has not begun it, and will propose for it at least what it
+ * was asked to; or all have begun it, and its agreement takes as long as messages do.  So nothing here waits for a caller.
+ *
+ * Members that share memory ask there, which needs no answer: a rank that is stopped before it has begun something, or once
+ * it has published that it came, holds nothing up.  Over several hosts the question is a message (RAISE), and so is each step
+ * of the agreement: there a rank that is stopped, by SIGSTOP or a debugger, holds up what overlaps with an operation for which
+ * no other member is late that could answer, or in which it has to pass something on, until it goes on or that operation's
+ * deadline.
  *
  * What holds, and tests/protocols/order_game.c plays:
  *   - a rank's clock is not behind any stamp that it has seen, so what it begins later comes later;
  *   - a final stamp is at least what each member has proposed, or was promised by another one that has yet to propose;
  *   - a rank issues in the order of stamps (equal ones: of keys), and nothing behind what may still get a smaller one;
- *   - so of any operations, of whatever groups, also round a circle of these, all ranks find one order.
+ *   - so of any operations, of whatever groups, also round a circle of these, all ranks find one order;
+ *   - collectives of one group have their places in the order of their numbers.  A rank that gave one no place at its gate
+ *     gives none to those behind it before that one is final, and what goes by messages enters behind those before it.
  * Engine held throughout. */
 #ifndef WEFT_RUNTIME_ORDER_H
 #define WEFT_RUNTIME_ORDER_H
@@ -54,8 +61,9 @@ typedef enum weft__ticket_state {
 typedef struct weft__ticket weft__ticket;
 struct weft__ticket {
     weft__list link; /* by stamp; or its communicator's, while that is being made */
+    weft__list mate; /* collectives: in group->unplaced, in the order of numbers, until it is final or over */
     weft__ticket_key key;
-    weft_group *group; /* AT_GATE: whose operation it is */
+    weft_group *group; /* AT_GATE, or in its list of those without a place: whose operation it is */
     const int *world;  /* ranks that take part; the first collects the proposals */
     int size;
     uint32_t length; /* operations in it: the same everywhere */
@@ -64,10 +72,12 @@ struct weft__ticket {
     uint64_t last; /* AT_GATE: number of the last operation in it that this rank has begun */
     uint64_t
         raise; /* AT_GATE: the stamp that others were asked for; 0: they were not, or one has promised it */
-    bool counted;  /* among those of the order that are final */
-    bool alone;    /* it needs no order in common with others, only its communicator (line.h) */
-    uint64_t most; /* first rank: the largest proposal so far */
-    int missing;   /* first rank: proposals yet to come */
+    bool counted;   /* among those of the order that are final */
+    bool placeless; /* this rank has begun it without a place: counted in group->placeless */
+    bool waits;     /* to enter, behind what its group has begun before */
+    bool alone;     /* it needs no order in common with others, only its communicator (line.h) */
+    uint64_t most;  /* first rank: the largest proposal so far */
+    int missing;    /* first rank: proposals yet to come */
     /* Its turn has come; it has left. */
     void (*go)(weft__ticket *ticket);
     /* It cannot go: another rank has another length, or its communicator was not made.  It has left. */
@@ -78,13 +88,20 @@ struct weft__ticket {
 void weft__ticket_begin(weft__ticket *ticket);
 /* Only for who has an order of its own (line.h), or begins anew. */
 void weft__ticket_to(weft__ticket *ticket, weft__ticket_state to);
-/* What this rank proposes in the agreement of that operation of the group, which is the ticket's only one or its next. */
+/* An operation of the group begins, which is the ticket's only one or its next.  can: it could have its place by its agreement.
+ * False: it has none, and goes by messages. */
+bool weft__order_begin(weft_group *group, weft__ticket *ticket, bool can);
+/* What this rank proposes in the agreement of that operation, which has begun so. */
 uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t number);
 /* All agreements of it have been come to: the largest proposal in them.  go follows, perhaps before this returns. */
 void weft__order_opened(weft_context *ctx, weft__ticket *ticket, uint64_t stamp);
 /* Another rank issues so many together: refuses it. */
 void weft__order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length);
-/* Proposes by messages, and no more by the agreement; go or refuse follows, perhaps before this returns. */
+/* What it waits for, if it stands in the order: the first there without a final place, if that is another one; else NULL. */
+const weft__ticket *weft__order_before(const weft_context *ctx, const weft__ticket *ticket);
+/* Its agreements have given it no place: it stands in no order before it enters. */
+void weft__order_unplaced(weft_context *ctx, weft__ticket *ticket);
+/* Proposes by messages, once those of its group before it have; go or refuse follows, perhaps before this returns. */
 void weft__order_enter(weft_context *ctx, weft__ticket *ticket);
 /* It will not go.  Others may wait for it: the caller sees to it that they learn. */
 void weft__order_leave(weft_context *ctx, weft__ticket *ticket);

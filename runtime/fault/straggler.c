@@ -203,18 +203,40 @@ static bool is_less_far(weft__phase a, weft__phase b)
     return b == WEFT__PHASE_BEHIND ? a < WEFT__PHASE_RUNNING : a < b;
 }
 
+static void missing_text(const weft_request *req, int member, char *text, size_t bytes);
+
+/* What this rank's has to let go first, and who has not come to that: " behind all_reduce #3 on group tp; rank 2 ..." */
+static void behind_text(const weft_request *req, char *text, size_t bytes)
+{
+    const weft_request *other = req->executor->behind ? req->executor->behind(req) : NULL;
+    int n;
+    *text = 0;
+    if (!other) return;
+    n = snprintf(text, bytes, ", behind %s #%llu on group %s", weft__kind_name(other->op.kind),
+                 (unsigned long long)other->sequence, other->group->label);
+    if (!(weft__kind_traits(other->op.kind) & WEFT__COLLECTIVE)) return;
+    look_again(other);
+    for (int i = 0; i < other->group->size; i++) {
+        if (has_joined(other, i)) continue;
+        missing_text(other, i, text + n, bytes - (size_t)n);
+        return;
+    }
+}
+
 /* All have submitted it: those that are least far. */
 static size_t phases_text(const weft_request *req, char *text, size_t bytes, size_t at)
 {
     const weft_group *group = req->group;
     weft__phase least = WEFT__PHASE_OVER;
-    char who[192], line[300];
+    char who[192], behind[500], line[800];
     for (int i = 0; i < group->size; i++)
         if (is_less_far(phase_of(req, i), least)) least = phase_of(req, i);
     for (int i = 0; i < group->size; i++) {
         if (phase_of(req, i) != least) continue;
         weft__peer_name(group->ctx, group->world[i], who, sizeof who);
-        snprintf(line, sizeof line, "; %s %s", who, phase_text(least));
+        *behind = 0;
+        if (i == group->rank && least == WEFT__PHASE_ORDERING) behind_text(req, behind, sizeof behind);
+        snprintf(line, sizeof line, "; %s %s%s", who, phase_text(least), behind);
         at = straggler_add(text, bytes, at, line);
     }
     return at;

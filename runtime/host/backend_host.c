@@ -13,7 +13,8 @@
 /* Whatever its members share: because its blocks are uneven, or because such an algorithm is asked for. */
 static bool by_messages(const weft_request *req)
 {
-    return req->group->selection.by_messages >> req->host_op->kind & 1;
+    const weft__op *op = req->host_op;
+    return !op->agrees && req->group->selection.by_messages >> op->kind & 1;
 }
 
 void weft__host_collective_start(weft_request *req, const weft__executor **by)

@@ -279,6 +279,7 @@ void weft__rounds_start(weft_request *req)
     req->u.rounds.ahead = weft__goes_ahead(req);
     if (WEFT__UNLIKELY(req->ctx->regions != NULL)) weft__look_for_regions(req);
     coll->assigned += req->u.rounds.plan.count;
+    if (req->host_op == &req->op) coll->of_program = coll->assigned;
     if (weft__list_empty(&coll->ops)) {
         weft__list_remove(&coll->link);
         weft__list_append(&group->ctx->at_work[WEFT__EXECUTOR_ROUNDS], &coll->link);

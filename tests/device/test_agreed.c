@@ -1,38 +1,96 @@
 /* test_agreed.c - the agreed order of collectives on devices (runtime/device/order.h): how many messages it costs, by count,
- * and that programs which wait for one operation before they begin the next one never wait for each other. */
+ * that programs which wait for one operation before they begin the next one never wait for each other, and that a group's
+ * operations are issued in the order of their numbers. */
 #include "device.h"
+#include "device_hold.h"
 #include "p2p.h"
 #include "protocol.h"
 #include "sum.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
 
 enum { RANKS = 3, SUMS = 50 };
 
 /* ---- what this process sends about the order (the linker puts this in the place of the library's) ---- */
 
-static atomic_int messages;
+static atomic_int messages, questions, payloads;
 
 #define CONTROL weft__p2p *p2p, int peer, int type, const void *data, size_t length
+#define SEND \
+    weft__p2p *p2p, const weft__envelope *to, const void *data, size_t length, weft__completion *completion
 
 weft_status __real_weft__p2p_control(CONTROL);
 weft_status __wrap_weft__p2p_control(CONTROL);
+weft__send *__real_weft__p2p_send(SEND);
+weft__send *__wrap_weft__p2p_send(SEND);
 
 weft_status __wrap_weft__p2p_control(CONTROL)
 {
     if (type >= WEFT__MESSAGE_PROPOSE && type <= WEFT__MESSAGE_RAISED) atomic_fetch_add(&messages, 1);
+    if (type == WEFT__MESSAGE_RAISE) atomic_fetch_add(&questions, 1);
     return __real_weft__p2p_control(p2p, peer, type, data, length);
 }
 
-/* By all ranks so far; where they are threads of one process each has counted for all. */
-static int sent_by_all(job_rank *me)
+weft__send *__wrap_weft__p2p_send(SEND)
+{
+    atomic_fetch_add(&payloads, 1);
+    return __real_weft__p2p_send(p2p, to, data, length, completion);
+}
+
+/* What all ranks have counted there so far; where they are threads of one process each has counted for all. */
+static int counted_by_all(job_rank *me, atomic_int *what)
 {
     int64_t sum = 0;
     job_meet(me);
-    *job_results(me, me->rank) = atomic_load(&messages);
+    *job_results(me, me->rank) = atomic_load(what);
     job_meet(me);
     for (int i = 0; i < me->size; i++)
         if (i == 0 || job_pid(me, i) != job_pid(me, 0)) sum += *job_results(me, i);
     job_meet(me);
     return (int)sum;
+}
+
+static int sent_by_all(job_rank *me)
+{
+    return counted_by_all(me, &messages);
+}
+
+/* ---- in which order this process issues a group's collectives (likewise) ---- */
+
+static pthread_mutex_t issued_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct issued {
+    const weft_group *group;
+    uint64_t last;
+} issued[8];
+static atomic_int overtaken; /* operations issued before one of their group with a smaller number */
+
+void __real_weft__hold_on_its_way(weft__device *d);
+void __wrap_weft__hold_on_its_way(weft__device *d);
+
+void __wrap_weft__hold_on_its_way(weft__device *d)
+{
+    const weft_request *req = d->req;
+    pthread_mutex_lock(&issued_lock);
+    for (size_t i = 0; i < sizeof issued / sizeof *issued; i++) {
+        if (issued[i].group != req->group) continue;
+        if (req->sequence < issued[i].last) atomic_fetch_add(&overtaken, 1);
+        issued[i].last = req->sequence;
+    }
+    pthread_mutex_unlock(&issued_lock);
+    __real_weft__hold_on_its_way(d);
+}
+
+static void watch(const weft_group *group, bool on)
+{
+    pthread_mutex_lock(&issued_lock);
+    for (size_t i = 0; i < sizeof issued / sizeof *issued; i++) {
+        if (issued[i].group != (on ? NULL : group)) continue;
+        issued[i] = (struct issued){.group = on ? group : NULL};
+        break;
+    }
+    pthread_mutex_unlock(&issued_lock);
 }
 
 /* ---- groups ---- */
@@ -70,11 +128,13 @@ static void one_group(job_rank *me)
     weft_request *reqs[SUMS];
     operands o = take_operands(me);
     sum_works(me->world, o);
-    int before = sent_by_all(me);
+    int before = sent_by_all(me), frames = counted_by_all(me, &payloads);
     for (int i = 0; i < SUMS; i++) sum_works(me->world, o);
     for (int i = 0; i < SUMS; i++) reqs[i] = begin_sum(me->world, o, NULL);
     for (int i = 0; i < SUMS; i++) WAIT_OK(reqs[i]);
     CHECK_INT(sent_by_all(me), before);
+    /* The agreement: in memory that all share, or by recursive doubling, which takes four frames among three ranks. */
+    CHECK(counted_by_all(me, &payloads) - frames <= (getenv("JOB_HOSTS") ? 2 * SUMS * 4 : 0));
     check_sum(me->size, o.out);
 }
 
@@ -251,18 +311,184 @@ static void one_is_late(job_rank *me)
     CHECK(sent_by_all(me) - before <= 2 * 2 * (me->size - 1));
 }
 
+/* ---- a group's own ---- */
+
+/* One of each rank's to each other, of lengths that have to be compared first. */
+static weft_request *begin_exchange(job_rank *me, operands o)
+{
+    size_t counts[RANKS], places[RANKS];
+    weft_request *req = NULL;
+    for (int i = 0; i < RANKS; i++) {
+        counts[i] = 1;
+        places[i] = (size_t)i;
+    }
+    CHECK_OK(
+        weft_all_to_all_v(me->world, o.in, counts, places, o.out, counts, places, WEFT_INT32, NULL, &req));
+    return req;
+}
+
+/* The first has its place by messages, as it has lengths; who is late changes which agreement ends first. */
+static void none_passes_an_exchange(job_rank *me)
+{
+    enum { TIMES = 12 };
+    operands exchanged = take_operands(me), o = take_operands(me), other = take_operands(me);
+    sum_works(me->world, o);
+    watch(me->world, true);
+    for (int i = 0; i < TIMES; i++) {
+        job_meet(me);
+        if (i % (RANKS + 1) == me->rank) job_sleep_ms(5);
+        weft_request *first = begin_exchange(me, exchanged);
+        weft_request *second = begin_sum(me->world, o, NULL), *third = begin_sum(me->world, other, NULL);
+        WAIT_OK(third);
+        WAIT_OK(second);
+        WAIT_OK(first);
+    }
+    CHECK_INT(atomic_load(&overtaken), 0);
+    watch(me->world, false);
+}
+
+/* Collectives that begin before their communicator is there have their places by messages. */
+static void none_passes_the_first_of_a_group(job_rank *me)
+{
+    enum { TIMES = 4, EACH = 6 };
+    static const int all[RANKS] = {0, 1, 2};
+    operands o[EACH];
+    weft_request *reqs[EACH];
+    for (int i = 0; i < EACH; i++) o[i] = take_operands(me);
+    for (int i = 0; i < TIMES; i++) {
+        weft_group *group;
+        CHECK_OK(weft_new_group(me->world, all, RANKS, NULL, &group, NULL));
+        watch(group, true);
+        if (me->rank == i % RANKS) job_sleep_ms(20);
+        for (int k = 0; k < EACH; k++) {
+            reqs[k] = begin_sum(group, o[k], NULL);
+            if (me->rank == i % RANKS) job_sleep_ms(k);
+        }
+        for (int k = 0; k < EACH; k++) WAIT_OK(reqs[k]);
+        job_meet(me);
+        CHECK_INT(atomic_load(&overtaken), 0);
+        watch(group, false);
+        weft_group_free(group);
+    }
+}
+
+/* ---- what holds up others, and what does not ---- */
+
+enum { IN_ITS_PLACE = 2, GOES_ON }; /* marks */
+
+/* An operation on devices whose agreement comes behind a collective in host memory, which may take long, stands in no order: so
+ * nobody has to be asked to let others pass. */
+static void behind_one_in_host_memory(job_rank *me)
+{
+    if (getenv("JOB_HOSTS")) return; /* there each agreement goes by itself */
+    int32_t mine = me->rank, sum = 0;
+    operands o = take_operands(me), other = take_operands(me);
+    weft_group *pair = pair_of(me, 0, 1, o), *others = pair_of(me, 0, 2, o);
+    weft_call on_host = {.memory = WEFT_MEMORY_HOST};
+    weft_request *reqs[2] = {NULL};
+    int before = counted_by_all(me, &questions);
+    if (me->rank == 1) job_await(me, IN_ITS_PLACE, 1);
+    if (pair) {
+        CHECK_OK(weft_all_reduce(pair, &mine, &sum, 1, WEFT_INT32, WEFT_SUM, &on_host, &reqs[0]));
+        reqs[1] = begin_sum(pair, other, NULL);
+    }
+    for (int i = 0; i < SUMS && others; i++) sum_works(others, o);
+    if (me->rank == 0) job_mark(me, IN_ITS_PLACE);
+    for (int i = 0; i < 2 && pair; i++) WAIT_OK(reqs[i]);
+    if (pair) CHECK_INT(sum, 1);
+    if (pair) check_sum(2, other.out);
+    CHECK_INT(counted_by_all(me, &questions) - before, 0);
+}
+
+static void let_go_on(job_rank *me)
+{
+    CHECK_INT(kill(job_pid(me, 2), SIGCONT), 0);
+    job_mark(me, GOES_ON);
+}
+
+/* Rank 2 has stopped before it has begun the sum of itself and rank 0, which has: others of rank 0 need not wait for that, nor
+ * does what it does alone. */
+static void one_is_stopped(job_rank *me)
+{
+    operands o = take_operands(me), other = take_operands(me);
+    weft_group *pair = pair_of(me, 0, 1, o), *stopped = pair_of(me, 0, 2, o);
+    weft_group *alone = group_of(me, (const int[]){0}, 1, o);
+    weft_request *req = NULL;
+    if (me->rank == 2) {
+        job_await(me, GOES_ON, 1);
+        return;
+    }
+    if (me->rank == 0) {
+        job_stop(me, 2);
+        req = begin_sum(stopped, other, NULL);
+        job_mark(me, IN_ITS_PLACE);
+    }
+    job_await(me, IN_ITS_PLACE, 1);
+    CHECK_OK(weft_group_set_timeout(pair, job_short_ms()));
+    for (int i = 0; i < SUMS; i++) sum_works(pair, o);
+    if (!req) return;
+    sum_works(alone, o);
+    CHECK_INT(weft_test(req), WEFT_PENDING);
+    weft_cancel(req);
+    weft_wait(req, job_wait_ms());
+    weft_release(req);
+    let_go_on(me);
+}
+
+/* Over hosts others wait for it, and say so. */
+static void one_is_stopped_elsewhere(job_rank *me)
+{
+    operands o = take_operands(me), other = take_operands(me);
+    weft_group *pair = pair_of(me, 0, 1, o), *stopped = pair_of(me, 0, 2, o);
+    weft_request *req = NULL, *behind;
+    if (me->rank == 2) {
+        job_await(me, GOES_ON, 1);
+        return;
+    }
+    if (me->rank == 0) {
+        job_stop(me, 2);
+        req = begin_sum(stopped, other, NULL);
+        job_mark(me, IN_ITS_PLACE);
+    }
+    job_await(me, IN_ITS_PLACE, 1);
+    CHECK_OK(weft_group_set_timeout(pair, job_short_ms()));
+    behind = begin_sum(pair, o, NULL);
+    if (me->rank == 0) {
+        WAIT_STATUS(WEFT_ERR_TIMEOUT, behind);
+        CHECK_TEXT(weft_request_message(behind),
+                   "waits for its place in the order, behind all_reduce #2 on group");
+        CHECK(job_names(weft_request_message(behind), 2));
+        weft_cancel(req);
+        weft_wait(req, job_wait_ms());
+        weft_release(req);
+        let_go_on(me);
+    } else {
+        CHECK(weft_wait(behind, job_wait_ms()) < 0);
+    }
+    weft_release(behind);
+}
+
 int main(int argc, char **argv)
 {
+    const bool hosts = getenv("JOB_HOSTS");
     const struct CMUnitTest tests[] = {
         JOB_TEST("one group costs no message", .ranks = RANKS, .body = one_group),
         JOB_TEST("a batch costs no message", .ranks = RANKS, .body = a_batch),
         JOB_TEST("groups one after the other cost no message", .ranks = RANKS, .body = one_after_the_other),
         JOB_TEST("one batches", .ranks = RANKS, .body = one_batches),
         JOB_TEST("all but one batch", .ranks = RANKS, .body = all_but_one_batch),
+        JOB_TEST("none passes an exchange", .ranks = RANKS, .body = none_passes_an_exchange),
+        JOB_TEST("none passes the first of a group", .ranks = RANKS,
+                 .body = none_passes_the_first_of_a_group),
         JOB_TEST("one waits for what comes behind", .ranks = RANKS, .body = waits_for_what_comes_behind),
         JOB_TEST("one is late in many", .ranks = RANKS + 1, .body = one_is_late),
         JOB_TEST("round a circle", .ranks = RANKS, .body = round_a_circle),
         JOB_TEST("one dies at the gate", .ranks = RANKS, .body = one_dies_at_the_gate, .killed = 1U << 2),
+        JOB_TEST("behind one in host memory", .ranks = RANKS, .body = behind_one_in_host_memory),
+        hosts ? (struct CMUnitTest)JOB_TEST("one is stopped on another host", .ranks = RANKS,
+                                            .body = one_is_stopped_elsewhere, .processes = true)
+              : (struct CMUnitTest)JOB_TEST("one is stopped", .ranks = RANKS, .body = one_is_stopped,
+                                            .processes = true),
         JOB_TEST("one is cancelled at the gate", .ranks = RANKS, .body = one_is_cancelled_at_the_gate),
     };
     return JOB_MAIN(tests, argc, argv);

@@ -3,18 +3,21 @@
  *
  * An operation is agreed on by a gate, which is the host plane's: here all members' proposals are known as soon as they are
  * made, and the largest is told to each member some time after the last has come.  Some have their place by that, others by
- * messages afterwards, as where a communicator is not there.  Devices carry out what is issued one after the other, and an
- * operation when it is the next on all members'.
+ * messages afterwards, as where a communicator is not there on some rank.  Some begin a second time, as those that are held
+ * until slots are known.  In every other job members see in memory who has begun what (look_who_is_late in order.c); there,
+ * where nothing goes by messages, a rank may be stopped for a while.  Devices carry out what is issued one after the other, and
+ * an operation when it is the next on all members'.
  *
- * What must hold: there is one order in which all ranks issue; what all members of a group that lives have begun is issued
- * by all of them as soon as no message is under way, whoever else is late or has died; no program waits for ever; nothing
- * that waits for a group outlives it. */
+ * What must hold: there is one order in which all ranks issue, and for each group it is that of its numbers; what all members
+ * of a group that lives have begun is issued by all of them that run as soon as no message is under way, whoever else is late,
+ * stopped, or has died; no program waits for ever; nothing that waits for a group outlives it. */
 #include "chance.h"
 #include "engine.h"
 #include "executors.h"
 #include "games.h"
 #include "group_break.h"
 #include "order.h"
+#include "slots.h"
 #include "trace.h"
 #include "world.h"
 
@@ -23,11 +26,12 @@
 
 enum { GROUPS_MOST = 4, NUMBERS_MOST = 3, TICKETS_MOST = GROUPS_MOST * NUMBERS_MOST, TOGETHER_MOST = 4 };
 
-typedef enum ticket_state { OUTSIDE, AT_GATE, INSIDE, ISSUED, DONE, LEFT, REFUSED } ticket_state;
+typedef enum ticket_state { OUTSIDE, HELD, AT_GATE, INSIDE, ISSUED, DONE, LEFT, REFUSED } ticket_state;
 
 typedef struct held_ticket {
     weft__ticket ticket;
     int rank, group, op;
+    bool not_there; /* this rank's communicator */
     ticket_state state;
 } held_ticket;
 
@@ -36,7 +40,8 @@ typedef struct operation {
     int group, place; /* in an order in which all programs could do them one by one */
     uint64_t first;   /* number; the others follow */
     uint32_t length;
-    bool by_messages; /* some member's communicator is not there */
+    bool early;     /* some communicators may not be there yet */
+    bool not_there; /* some member's, which has said so: its place is agreed on by messages */
     int arrived;
     uint64_t most; /* proposed so far */
 } operation;
@@ -54,7 +59,10 @@ static weft_group *at[GROUPS_MOST][WIRES_RANKS_MAX];
 static operation ops[TICKETS_MOST];
 static held_ticket tickets[WIRES_RANKS_MAX][TICKETS_MOST];
 static program programs[WIRES_RANKS_MAX];
-static bool lengths_differ;
+static bool lengths_differ, holds;
+static int stopped; /* rank; -1: none */
+static weft__member_slots shared[GROUPS_MOST][WIRES_RANKS_MAX], *slots[GROUPS_MOST][WIRES_RANKS_MAX];
+static bool shares; /* members see in memory who has begun what */
 
 static held_ticket *held(weft__ticket *ticket)
 {
@@ -65,8 +73,13 @@ static void go(weft__ticket *ticket)
 {
     held_ticket *h = held(ticket);
     program *p = &programs[h->rank];
-    TRACE("rank %d issues #%d of group %d", h->rank, (int)ticket->key.number, h->group);
+    TRACE("rank %d issues #%d of group %d, at %d", h->rank, (int)ticket->key.number, h->group,
+          (int)ticket->stamp);
     h->state = ISSUED;
+    for (int i = 0; i < p->issues; i++)
+        if (ops[p->issued[i]].group == h->group && p->issued[i] > h->op)
+            trace_blame("rank %d issues #%d of group %d before an earlier one", h->rank,
+                        (int)ops[p->issued[i]].first, h->group);
     p->issued[p->issues++] = h->op;
 }
 
@@ -87,7 +100,7 @@ static bool is_broken(int group, int rank)
 
 static bool waits_in_order(const held_ticket *h)
 {
-    return h->state == AT_GATE || h->state == INSIDE;
+    return h->state == HELD || h->state == AT_GATE || h->state == INSIDE;
 }
 
 /* What stands in the order when its group breaks leaves it. */
@@ -108,27 +121,22 @@ static void leave_broken(int rank)
 
 /* ---- gates ---- */
 
-static void arrive(held_ticket *h)
+/* What it proposes counts, unless it is held. */
+static void begin(held_ticket *h, bool counts)
 {
     operation *op = &ops[h->op];
     weft_group *group = at[h->group][h->rank];
-    TRACE("rank %d begins #%d of group %d", h->rank, (int)op->first, h->group);
-    h->state = AT_GATE;
-    weft__engine_take(group->ctx);
-    for (uint64_t n = op->first; n < op->first + op->length; n++) {
-        uint64_t stamp;
-        group->started = n;
-        stamp = weft__order_arrive(group, &h->ticket, n);
-        if (stamp > op->most) op->most = stamp;
+    for (uint64_t n = op->first; n < op->first + op->length && sizes[h->group] > 1; n++) {
+        uint64_t stamp = 0;
+        if (group->started < n) group->started = n;
+        if (weft__order_begin(group, &h->ticket, !h->not_there))
+            stamp = weft__order_arrive(group, &h->ticket, n);
+        else if (counts)
+            op->not_there = true;
+        if (counts && stamp > op->most) op->most = stamp;
+        TRACE("rank %d says %d for #%d of group %d", h->rank, (int)stamp, (int)n, h->group);
     }
-    op->arrived++;
-    weft__engine_drop(group->ctx);
-}
-
-static bool has_come(const held_ticket *h)
-{
-    return h->state == AT_GATE && world_lives(h->rank) && ops[h->op].arrived == sizes[h->group] &&
-           !is_broken(h->group, h->rank);
+    if (counts) op->arrived++;
 }
 
 static void open_gate(held_ticket *h)
@@ -138,11 +146,65 @@ static void open_gate(held_ticket *h)
     TRACE("rank %d passes the gate of #%d of group %d", h->rank, (int)op->first, h->group);
     h->state = INSIDE;
     weft__engine_take(ctx);
-    if (op->by_messages)
-        weft__order_enter(ctx, &h->ticket);
-    else
+    if (!op->not_there && op->most) {
         weft__order_opened(ctx, &h->ticket, op->most);
+    } else {
+        weft__order_unplaced(ctx, &h->ticket);
+        weft__order_enter(ctx, &h->ticket);
+    }
     weft__engine_drop(ctx);
+}
+
+/* Those of a group are held one behind the other. */
+static bool must_hold(const held_ticket *h)
+{
+    for (int i = 0; i < h->op; i++)
+        if (tickets[h->rank][i].group == h->group && tickets[h->rank][i].state == HELD) return true;
+    return holds && sizes[h->group] > 1 && chance_one_in(6);
+}
+
+static void arrive(held_ticket *h)
+{
+    weft_group *group = at[h->group][h->rank];
+    const bool held = must_hold(h);
+    TRACE("rank %d begins #%d of group %d%s", h->rank, (int)ops[h->op].first, h->group, held ? ", held" : "");
+    h->state = held ? HELD : AT_GATE;
+    weft__engine_take(group->ctx);
+    if (held) group->shm_coll.slots = NULL; /* they are what it waits for */
+    begin(h, !held);
+    group->shm_coll.slots = shares ? slots[h->group] : NULL;
+    weft__engine_drop(group->ctx);
+    if (sizes[h->group] == 1) open_gate(h); /* there is nobody to agree with */
+}
+
+/* All that a rank holds of some group. */
+static bool let_some_go(void)
+{
+    int from = chance_below(world.ranks * op_count);
+    for (int i = 0; i < world.ranks * op_count; i++) {
+        const held_ticket *some = &tickets[(from + i) % (world.ranks * op_count) / op_count]
+                                          [(from + i) % (world.ranks * op_count) % op_count];
+        if (some->state != HELD || !world_lives(some->rank) || some->rank == stopped ||
+            is_broken(some->group, some->rank))
+            continue;
+        weft__engine_take(world_rank(some->rank));
+        for (int k = 0; k < op_count; k++) {
+            held_ticket *h = &tickets[some->rank][k];
+            if (h->group != some->group || h->state != HELD) continue;
+            TRACE("rank %d begins #%d of group %d again", h->rank, (int)ops[k].first, h->group);
+            h->state = AT_GATE;
+            begin(h, true);
+        }
+        weft__engine_drop(world_rank(some->rank));
+        return true;
+    }
+    return false;
+}
+
+static bool has_come(const held_ticket *h)
+{
+    return h->state == AT_GATE && h->rank != stopped && world_lives(h->rank) &&
+           ops[h->op].arrived == sizes[h->group] && !is_broken(h->group, h->rank);
 }
 
 /* The first from somewhere on that may be. */
@@ -211,7 +273,7 @@ static bool begin_next(int rank)
 {
     program *p = &programs[rank];
     held_ticket *h;
-    if (!world_lives(rank)) return false;
+    if (!world_lives(rank) || rank == stopped) return false;
     do {
         if (p->next == p->count || (p->pause[p->next] && !has_waited(rank))) return false;
         h = &tickets[rank][p->ops[p->next++]];
@@ -235,13 +297,16 @@ static void draw_groups(void)
         for (int i = 0; i < world.ranks; i++) members[g][i] = i;
         chance_shuffle(members[g], world.ranks);
         for (int i = 0; i < world.ranks; i++) at[g][i] = NULL;
-        for (int i = 0; i < sizes[g]; i++)
+        for (int i = 0; i < sizes[g]; i++) {
             at[g][members[g][i]] = world_group(members[g][i], world_group_id(g), members[g], sizes[g]);
+            slots[g][i] = &shared[g][i];
+        }
+        for (int i = 0; i < sizes[g] && shares; i++) at[g][members[g][i]]->shm_coll.slots = slots[g];
     }
 }
 
 /* In the order of their places. */
-static void draw_operations(int numbers)
+static void draw_operations(int numbers, bool stops)
 {
     int groups[TICKETS_MOST];
     uint64_t last[GROUPS_MOST] = {0};
@@ -252,7 +317,7 @@ static void draw_operations(int numbers)
         ops[i] = (operation){.group = groups[i],
                              .first = last[groups[i]] + 1,
                              .length = 1 + (uint32_t)chance_below(TOGETHER_MOST),
-                             .by_messages = chance_one_in(4)};
+                             .early = !stops && chance_one_in(4)};
         last[groups[i]] += ops[i].length;
     }
 }
@@ -269,7 +334,11 @@ static void draw_ticket(int rank, int i)
                                .go = go,
                                .refuse = refuse};
     weft__list_init(&h->ticket.link);
-    if (lengths_differ && ops[i].by_messages && rank == members[g][sizes[g] - 1]) h->ticket.length++;
+    weft__list_init(&h->ticket.mate);
+    h->not_there = ops[i].early && chance_one_in(2);
+    if (!lengths_differ || !ops[i].early || rank != members[g][sizes[g] - 1]) return;
+    h->ticket.length++;
+    h->not_there = true;
 }
 
 /* The operations of a group stay in their order. */
@@ -310,7 +379,7 @@ static void check_issued(void)
 {
     for (int rank = 0; rank < world.ranks; rank++)
         for (int i = 0; i < op_count; i++)
-            if (world_lives(rank) && tickets[rank][i].state == INSIDE)
+            if (world_lives(rank) && rank != stopped && tickets[rank][i].state == INSIDE)
                 trace_blame("rank %d cannot issue #%d of group %d, which all have begun", rank,
                             (int)ops[i].first, ops[i].group);
 }
@@ -319,13 +388,23 @@ static void check_issued(void)
 static void finish_messages(void)
 {
     do {
-        while (world_step() || open_some_gate()) {
+        while (world_step() || let_some_go() || open_some_gate()) {
         }
         if (world_deaths()) world_settle();
         for (int rank = 0; rank < world.ranks; rank++) leave_broken(rank);
-    } while (world_step() || open_some_gate());
+    } while (world_step() || let_some_go() || open_some_gate());
     check_issued();
     run_devices();
+}
+
+static void run_some(void)
+{
+    for (int i = chance_below(20); i > 0; i--) {
+        if (chance_one_in(2))
+            begin_next(world_some_rank());
+        else
+            open_some_gate();
+    }
 }
 
 static void run(void)
@@ -336,10 +415,16 @@ static void run(void)
             idle = 0;
         else if (chance_one_in(3) && open_some_gate())
             idle = 0;
+        else if (chance_one_in(6) && let_some_go())
+            idle = 0;
         else
             idle += !world_step();
         if (chance_one_in(2)) leave_broken(world_some_rank());
         if (chance_one_in(2)) run_devices();
+    }
+    if (stopped >= 0) {
+        finish_messages(); /* what others have begun is issued, as far as it has come itself */
+        stopped = -1;
     }
     do finish_messages();
     while (begin_some());
@@ -372,6 +457,14 @@ static void check_one_order(void)
                         ops[programs[rank].issued[from[rank]]].group);
 }
 
+/* They are nobody's to be freed. */
+static void forget_slots(void)
+{
+    for (int g = 0; g < group_count; g++)
+        for (int rank = 0; rank < world.ranks; rank++)
+            if (at[g][rank]) at[g][rank]->shm_coll.slots = NULL;
+}
+
 static void check(void)
 {
     check_one_order();
@@ -387,6 +480,7 @@ static void check(void)
                             ops[p->ops[i]].group);
     }
     for (int g = 0; g < group_count; g++) world_check_broken(at[g], world.ranks, "a group");
+    forget_slots();
     for (int g = 0; g < group_count; g++)
         for (int rank = 0; rank < world.ranks; rank++)
             if (at[g][rank] && world_lives(rank)) weft_group_free(at[g][rank]);
@@ -398,15 +492,22 @@ static void check(void)
 
 void play_order(void)
 {
-    int pauses;
+    int pauses, stops;
     world_open(12, false, weft__executors);
     group_count = 1 + chance_below(GROUPS_MOST);
     lengths_differ = chance_one_in(12);
     pauses = chance_below(4);
+    shares = chance_one_in(2);
+    holds = chance_one_in(3);
+    stops = shares && chance_one_in(2);
+    stopped = -1;
+    memset(shared, 0, sizeof shared);
     draw_groups();
-    draw_operations(1 + chance_below(NUMBERS_MOST));
+    draw_operations(1 + chance_below(NUMBERS_MOST), stops);
     for (int rank = 0; rank < world.ranks; rank++) draw_program(rank, pauses);
     if (chance_one_in(2)) world_plan_deaths(2);
+    if (stops) run_some();
+    if (stops) stopped = chance_below(world.ranks);
     run();
     check();
     world_close();
