@@ -386,7 +386,7 @@ static void behind_one_in_host_memory(job_rank *me)
     weft_group *pair = pair_of(me, 0, 1, o), *others = pair_of(me, 0, 2, o);
     weft_call on_host = {.memory = WEFT_MEMORY_HOST};
     weft_request *reqs[2] = {NULL};
-    int before = counted_by_all(me, &questions);
+    int before = counted_by_all(me, &questions), messages_before = sent_by_all(me);
     if (me->rank == 1) job_await(me, IN_ITS_PLACE, 1);
     if (pair) {
         CHECK_OK(weft_all_reduce(pair, &mine, &sum, 1, WEFT_INT32, WEFT_SUM, &on_host, &reqs[0]));
@@ -398,6 +398,7 @@ static void behind_one_in_host_memory(job_rank *me)
     if (pair) CHECK_INT(sum, 1);
     if (pair) check_sum(2, other.out);
     CHECK_INT(counted_by_all(me, &questions) - before, 0);
+    CHECK_INT(sent_by_all(me) - messages_before, 2); /* it has its place by a proposal and its answer */
 }
 
 static void let_go_on(job_rank *me)
