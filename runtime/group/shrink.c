@@ -3,7 +3,8 @@
  * The lead is the lowest member that lives in one's own view.  Members tell it that they join, and tell the
  * next one when it is gone.  Once every member that lives in its view has joined it, the lead gives the group its number
  * and tells all (READY); each of them holds that and says so (STORED); once all that live hold it the group is made, here
- * and by DONE at all others.  An attempt is known by the group and by how often each member has shrunk it.
+ * and by DONE at all others.  Where hosts are many READY and DONE go by others, which count who holds the group, in place of
+ * STORED (spreading.h).  An attempt is known by the group and by how often each member has shrunk it.
  *
  * Why no two groups of one attempt, with WEFT_OK, whoever of them is gone by then: a member holds the first group that it
  * is told of, hands it to a later lead in place of joining, and takes no other.  A lead makes its group only when all that
@@ -14,6 +15,7 @@
  *
  * Failing: a member whose time is up tells the lead, who ends the attempt for all as long as the group is not made; that
  * verdict is kept like the other one, so a late caller learns of it at once. A rank that left counts as not living. */
+#include "shrink.h"
 #include "accused.h"
 #include "engine.h"
 #include "group.h"
@@ -91,26 +93,12 @@ static void send_verdict(weft_context *ctx, const attempt *a, int to)
     send(ctx, to, verdict_type(a), a->verdict);
 }
 
-/* The others that live, into the set; false: their hosts are few, or there is no memory. */
-static bool find_many(weft_context *ctx, const attempt *a, unsigned char *set)
-{
-    int *living = weft__reserve_get((size_t)a->size * sizeof *living), n = 0;
-    bool many;
-    if (!living) return false;
-    for (int i = 0; i < a->size; i++)
-        if (a->world[i] == ctx->rank || weft__shrink_lives(ctx, a, i)) living[n++] = a->world[i];
-    many = weft__spread_goes_by_others(ctx, living, n);
-    for (int i = 0; many && i < n; i++)
-        if (living[i] != ctx->rank) weft__set_add(set, living[i]);
-    weft__reserve_give(living);
-    return many;
-}
-
 /* By way of others.  Of a copy: what sending finds out may end the attempt. */
 static bool spread_verdict(weft_context *ctx, const attempt *a)
 {
     unsigned char *set = weft__reserve_zeroed(weft__set_bytes(ctx->world_size));
-    weft__shrink_message *m = set && find_many(ctx, a, set) ? weft__shrink_copy(a->verdict) : NULL;
+    weft__shrink_message *m =
+        set && weft__shrink_are_many(ctx, a, set) ? weft__shrink_copy(a->verdict) : NULL;
     const bool spreads = m != NULL;
     if (spreads) weft__spread(ctx, verdict_type(a), m, weft__shrink_message_bytes(m), set);
     weft__reserve_give(set);
@@ -301,8 +289,18 @@ static void on_failed(weft_context *ctx, attempt *a, const weft__shrink_message 
     if (copy) fail_with(ctx, a, copy);
 }
 
+/* Where others have passed it on they say who holds it (spreading.h), and not who holds what is as good. */
+static void answer_ready(weft_context *ctx, const attempt *a, int from, bool by_others)
+{
+    if (a->state == WEFT__SHRINK_FAILED || (a->state == WEFT__SHRINK_SETTLED && !by_others))
+        send_verdict(ctx, a, from);
+    else if (!by_others)
+        send_small(ctx, a, from, WEFT__MESSAGE_SHRINK_STORED, WEFT_OK, NULL);
+}
+
 /* READY or DONE, from the lead or from a member that held it already. */
-static void on_verdict(weft_context *ctx, attempt *a, int from, int type, const weft__shrink_message *m)
+static void on_verdict(weft_context *ctx, attempt *a, int from, int type, const weft__shrink_message *m,
+                       bool by_others)
 {
     weft__shrink_message *copy = a->state == WEFT__SHRINK_GATHERING ? weft__shrink_copy(m) : NULL;
     bool is_first = copy != NULL, is_made;
@@ -317,37 +315,69 @@ static void on_verdict(weft_context *ctx, attempt *a, int from, int type, const 
     is_made = a->state == WEFT__SHRINK_HELD && type == WEFT__MESSAGE_SHRINK_DONE;
     if (is_made)
         make(ctx, a);
-    else if (type == WEFT__MESSAGE_SHRINK_READY && a->state == WEFT__SHRINK_HELD)
-        send_small(ctx, a, from, WEFT__MESSAGE_SHRINK_STORED, WEFT_OK, NULL);
     else if (type == WEFT__MESSAGE_SHRINK_READY)
-        send_verdict(ctx, a, from); /* which is as good, or ends it */
+        answer_ready(ctx, a, from, by_others);
     if ((is_first || is_made) && weft__shrink_lead(ctx, a) == ctx->rank) tell_others(ctx, a);
     shrink_go_on(ctx, a);
 }
 
-static void hear(weft_context *ctx, attempt *a, int peer, int type, const weft__shrink_message *m)
+static void hear(weft_context *ctx, attempt *a, int peer, int type, const weft__shrink_message *m,
+                 bool by_others)
 {
     switch (type) {
     case WEFT__MESSAGE_SHRINK_JOIN: on_join(ctx, a, weft__shrink_member(a, peer), m); break;
     case WEFT__MESSAGE_SHRINK_STORED: on_stored(ctx, a, weft__shrink_member(a, peer), m); break;
     case WEFT__MESSAGE_SHRINK_EXPIRED: on_expired(ctx, a, peer, m); break;
     case WEFT__MESSAGE_SHRINK_FAILED: on_failed(ctx, a, m); break;
-    default: on_verdict(ctx, a, peer, type, m);
+    default: on_verdict(ctx, a, peer, type, m, by_others);
     }
 }
 
-static void shrink_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+static bool holds(weft_context *ctx, const weft__shrink_message *m)
+{
+    const attempt *a = weft__shrink_find(ctx, m->group, m->occurrence);
+    return a && (a->state == WEFT__SHRINK_HELD || a->state == WEFT__SHRINK_SETTLED) &&
+           a->verdict->id == m->id;
+}
+
+/* Does this rank hold the group that it says, if it says one? */
+static bool take(weft_context *ctx, int peer, int type, const void *bytes, size_t length, bool by_others)
 {
     weft__shrink_message *m = weft__shrink_message_take(ctx, peer, type, bytes, length);
     attempt *a = NULL;
+    bool is_held;
     if (m)
         a = weft__shrink_attempt_for(ctx, m->group, m->occurrence,
                                      weft__shrink_told(ctx, m, WEFT__SHRINK_MEMBERS));
     if (a)
-        hear(ctx, a, peer, type, m);
+        hear(ctx, a, peer, type, m, by_others);
     else if (m)
         weft__peer_refused(ctx, peer, "a group that shrinks has other members for others, or no memory here");
+    is_held = m && holds(ctx, m);
     weft__reserve_give(m);
+    return is_held;
+}
+
+static void shrink_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+{
+    (void)take(ctx, peer, type, bytes, length, false);
+}
+
+bool weft__shrink_takes(weft_context *ctx, int lead, const void *bytes, size_t length)
+{
+    return take(ctx, lead, WEFT__MESSAGE_SHRINK_READY, bytes, length, true);
+}
+
+void weft__shrink_held(weft_context *ctx, const void *ready, const unsigned char *ranks)
+{
+    weft__shrink_message m; /* what stands in a word is not aligned */
+    attempt *a;
+    memcpy(&m, ready, sizeof m);
+    a = weft__shrink_find(ctx, m.group, m.occurrence);
+    if (!a || a->state != WEFT__SHRINK_HELD || a->verdict->id != m.id) return;
+    for (int i = 0; i < a->size; i++)
+        if (weft__set_has(ranks, a->world[i])) a->stored[i] = true;
+    shrink_go_on(ctx, a);
 }
 
 /* ---- this rank's request ---- */

@@ -4,6 +4,7 @@
 #include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
+#include "spreading.h"
 
 #include <string.h>
 
@@ -116,6 +117,20 @@ int weft__shrink_lead(const weft_context *ctx, const weft__shrink_attempt *a)
     for (int i = 0; i < a->size && a->world[i] < ctx->rank; i++)
         if (weft__shrink_lives(ctx, a, i)) return a->world[i];
     return ctx->rank;
+}
+
+bool weft__shrink_are_many(const weft_context *ctx, const weft__shrink_attempt *a, unsigned char *set)
+{
+    int *living = weft__reserve_get((size_t)a->size * sizeof *living), n = 0;
+    bool many;
+    if (!living) return false;
+    for (int i = 0; i < a->size; i++)
+        if (a->world[i] == ctx->rank || weft__shrink_lives(ctx, a, i)) living[n++] = a->world[i];
+    many = weft__spread_goes_by_others(ctx, living, n);
+    for (int i = 0; many && i < n; i++)
+        if (living[i] != ctx->rank) weft__set_add(set, living[i]);
+    weft__reserve_give(living);
+    return many;
 }
 
 weft_status weft__shrink_attempts_open(weft_context *ctx)

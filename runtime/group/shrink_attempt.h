@@ -42,6 +42,8 @@ int weft__shrink_member(const weft__shrink_attempt *a, int world_rank); /* -1: i
 bool weft__shrink_lives(const weft_context *ctx, const weft__shrink_attempt *a, int member);
 /* The lowest one that lives in this rank's view; this rank lives, so there is one. */
 int weft__shrink_lead(const weft_context *ctx, const weft__shrink_attempt *a);
+/* The others that live, into the set; false: their hosts are few, or there is no memory. */
+bool weft__shrink_are_many(const weft_context *ctx, const weft__shrink_attempt *a, unsigned char *set);
 weft_status weft__shrink_attempts_open(weft_context *ctx);
 void weft__shrink_attempts_close(weft_context *ctx);
 #endif

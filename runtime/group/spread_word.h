@@ -27,6 +27,9 @@ typedef struct weft__spread_taken {
     uint64_t number;
     int32_t origin;
     uint32_t answer;
+    uint32_t holds;          /* its sender does; of a word that is not counted everybody who has it */
+    uint32_t has_set;        /* ALL_HAVE of a word that is counted */
+    unsigned char holders[]; /* such a set, of the ranks that hold it */
 } weft__spread_taken;
 
 /* The last words that all below this rank have: who is told one of them once more sends nothing on. */
@@ -34,9 +37,13 @@ typedef struct weft__spread_memory {
     struct {
         uint64_t number; /* 0: none */
         int32_t origin;
+        unsigned char *holders; /* NULL: they were not counted */
     } words[WEFT__SPREAD_REMEMBERED];
     unsigned next; /* place there */
 } weft__spread_memory;
+
+/* Is it counted who holds a word of that type? */
+bool weft__spread_counts(int type);
 
 /* With head, and the set if there is one: then it goes on.  NULL: no memory.  Given back by weft__reserve_give. */
 weft__spread_word *weft__spread_word_new(weft_context *ctx, const weft__spread_word *head,
@@ -46,6 +53,17 @@ size_t weft__spread_word_bytes(const weft_context *ctx, const weft__spread_word 
 /* What came in so many bytes can be used. */
 bool weft__spread_word_is_sound(const weft_context *ctx, const weft__spread_word *w, size_t length);
 
-void weft__spread_remember(weft__spread_memory *memory, const weft__spread_word *w);
-bool weft__spread_remembers(const weft__spread_memory *memory, const weft__spread_word *w);
+/* Such an answer; holders: NULL, or those that hold the word. */
+void weft__spread_answer_to(weft_context *ctx, int peer, const weft__spread_word *w, weft__spread_answer what,
+                            bool holds, const unsigned char *holders);
+/* A copy of what came in so many bytes, given back by weft__reserve_give.  NULL: it is no answer, or there is no memory. */
+weft__spread_taken *weft__spread_taken_take(weft_context *ctx, int peer, const void *bytes, size_t length);
+
+/* Without memory for its holders nothing is remembered. */
+void weft__spread_remember(weft_context *ctx, weft__spread_memory *memory, const weft__spread_word *w,
+                           const unsigned char *holders);
+/* With the holders that were remembered, if any were. */
+bool weft__spread_remembers(const weft__spread_memory *memory, const weft__spread_word *w,
+                            const unsigned char **holders);
+void weft__spread_forget(weft__spread_memory *memory); /* all */
 #endif

@@ -6,12 +6,15 @@
 #include "peer.h"
 #include "rank_set.h"
 #include "reserve.h"
+#include "shrink.h"
+#include "spread_tree.h"
 #include "spread_word.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SILENCE_NS (150 * WEFT__MS) /* then a host is gone past */
+/* Then a host is gone past; one that passes on a word that is counted has as long for each level below it. */
+#define SILENCE_NS (150 * WEFT__MS)
 
 typedef enum told_state { UNTOLD, TOLD, PASSING, DONE } told_state;
 
@@ -28,10 +31,11 @@ typedef struct spreading {
     int *ranks;              /* to which it goes: the members of the tree */
     weft__seats *tree;       /* of more than one host */
     told_host *hosts;
-    unsigned char *lack;   /* ranks of this host and of those below that have not said that they have it */
-    unsigned char *askers; /* ranks that are to hear that all of those have it */
-    int awaited, held;     /* awaited: hosts that are TOLD */
-    bool again;            /* it is to be told once more, in a pass over all of them */
+    unsigned char *lack;    /* ranks of this host and of those below that have not said that they have it */
+    unsigned char *askers;  /* ranks that are to hear that all of those have it */
+    unsigned char *holders; /* who has said that it holds it, and this rank; NULL: they are not counted */
+    int awaited, held;      /* awaited: hosts that may be taken for silent */
+    bool again;             /* it is to be told once more, in a pass over all of them */
 } spreading;
 
 typedef struct spread_state {
@@ -50,11 +54,17 @@ static spread_state *state_of(const weft_context *ctx)
     return ctx->protocol_state[WEFT__PROTOCOL_SPREADING];
 }
 
+/* One that passes on a word that is counted has others below it that are waited for. */
+static bool is_awaited(const spreading *s, told_state state)
+{
+    return state == TOLD || (state == PASSING && s->holders);
+}
+
 static void told_to(spreading *s, int host, told_state to)
 {
     told_host *told = &s->hosts[host];
     WEFT__ASSERT(WEFT__ALLOWS(told_follows, told->state, to), told->state, to);
-    s->awaited += (to == TOLD) - (told->state == TOLD);
+    s->awaited += is_awaited(s, to) - is_awaited(s, told->state);
     told->state = to;
 }
 
@@ -66,16 +76,16 @@ static void spreading_free(spreading *s)
     weft__reserve_give(s->word);
     weft__reserve_give(s->lack);
     weft__reserve_give(s->askers);
+    weft__reserve_give(s->holders);
     free(s->ranks);
     weft__seats_free(s->tree);
     free(s->hosts);
     free(s);
 }
 
-static void answer_to(weft_context *ctx, int peer, const weft__spread_word *w, weft__spread_answer what)
+static bool holds(const weft_context *ctx, const spreading *s)
 {
-    const weft__spread_taken t = {w->number, w->origin, what};
-    weft__p2p_control(ctx->p2p, peer, WEFT__MESSAGE_SPREAD_TAKEN, &t, sizeof t);
+    return !s->holders || weft__set_has(s->holders, ctx->rank);
 }
 
 /* Saying so may find that others are gone: it has left the list before. */
@@ -83,10 +93,10 @@ static void finish(weft_context *ctx, spreading *s)
 {
     weft__list_remove(&s->link);
     weft__list_init(&s->link);
-    weft__spread_remember(&state_of(ctx)->memory, s->word);
+    weft__spread_remember(ctx, &state_of(ctx)->memory, s->word, s->holders);
     for (int rank = weft__set_next(s->askers, 0, ctx->world_size); rank >= 0;
          rank = weft__set_next(s->askers, rank + 1, ctx->world_size))
-        answer_to(ctx, rank, s->word, WEFT__ALL_HAVE);
+        weft__spread_answer_to(ctx, rank, s->word, WEFT__ALL_HAVE, holds(ctx, s), s->holders);
     spreading_free(s);
 }
 
@@ -99,17 +109,6 @@ static void let_go(weft_context *ctx, spreading *s)
 {
     s->held--;
     if (!s->held && all_have(ctx, s)) finish(ctx, s);
-}
-
-/* The lead first, then by number. */
-static int list_ranks(const weft_context *ctx, const unsigned char *set, int origin, int *ranks)
-{
-    int n = 0;
-    ranks[n++] = origin;
-    for (int rank = weft__set_next(set, 0, ctx->world_size); rank >= 0;
-         rank = weft__set_next(set, rank + 1, ctx->world_size))
-        if (rank != origin) ranks[n++] = rank;
-    return n;
 }
 
 static int own_host(const weft_context *ctx, const spreading *s)
@@ -150,9 +149,10 @@ static spreading *spreading_new(weft_context *ctx, weft__spread_word *w)
     s->held = 1;
     s->lack = weft__reserve_zeroed(bytes);
     s->askers = weft__reserve_zeroed(bytes);
+    s->holders = weft__spread_counts(w->type) ? weft__reserve_zeroed(bytes) : NULL;
     s->ranks = malloc(((size_t)ctx->world_size + 1) * sizeof *s->ranks);
-    if (s->lack && s->askers && s->ranks &&
-        weft__host_tree_of(ctx, s->ranks, list_ranks(ctx, w->rest, w->origin, s->ranks), &s->tree))
+    if (s->lack && s->askers && s->ranks && (s->holders || !weft__spread_counts(w->type)) &&
+        weft__spread_tree(ctx, w->rest, w->origin, s->ranks, &s->tree))
         s->hosts = hosts_new(s->tree);
     if (s->hosts) {
         s->word = w;
@@ -283,38 +283,24 @@ void weft__spread_again(weft_context *ctx, int rank, const void *begins, size_t 
     }
 }
 
-static bool are_on_one_host(const weft_context *ctx, const int *ranks, int n)
-{
-    int i = 1;
-    while (i < n && ctx->peers[ranks[i]].host_lead == ctx->peers[ranks[0]].host_lead) i++;
-    return i >= n;
-}
-
-bool weft__spread_goes_by_others(const weft_context *ctx, const int *ranks, int n)
-{
-    weft__seats *tree = NULL;
-    bool many;
-    if (n <= ctx->told_at_once || are_on_one_host(ctx, ranks, n)) return false;
-    many = !weft__host_tree_of(ctx, ranks, n, &tree) || (tree && tree->hosts > ctx->told_at_once);
-    weft__seats_free(tree);
-    return many;
-}
-
 /* ---- what comes ---- */
 
-/* As if its origin had sent it. */
-static void hear(weft_context *ctx, const weft__spread_word *w)
+/* As if its origin had sent it.  Does this rank hold it? */
+static bool hear(weft_context *ctx, const weft__spread_word *w)
 {
     const weft__peer *origin = &ctx->peers[w->origin];
+    const void *message = weft__spread_message(ctx, w);
     /* What was expected of it has ended.  To who shrinks a group it is no member any more from its goodbye on, ahead of which it has
      * said what this rank lacked. */
     const bool is_of_shrink = w->type >= WEFT__MESSAGE_SHRINK_JOIN && w->type <= WEFT__MESSAGE_SHRINK_EXPIRED;
-    if (weft__is_gone(origin) && (!weft__has_left(origin) || is_of_shrink)) return;
+    if (weft__is_gone(origin) && (!weft__has_left(origin) || is_of_shrink)) return false;
+    if (weft__spread_counts(w->type)) return weft__shrink_takes(ctx, w->origin, message, w->length);
     WEFT__EACH_PROTOCOL(ctx, p)
     {
         if (w->type >= p->first && w->type <= p->last)
-            p->message(ctx, w->origin, w->type, weft__spread_message(ctx, w), w->length);
+            p->message(ctx, w->origin, w->type, message, w->length);
     }
+    return true;
 }
 
 static spreading *find_spreading(const weft_context *ctx, int origin, uint64_t number)
@@ -341,22 +327,24 @@ static spreading *begin_to_pass(weft_context *ctx, const weft__spread_word *w)
 /* Once, however many ask for it: who has been gone past asks for it as well as who has gone past it. */
 static void send_on(weft_context *ctx, int peer, const weft__spread_word *w)
 {
-    spreading *s;
-    if (weft__spread_remembers(&state_of(ctx)->memory, w)) {
-        answer_to(ctx, peer, w, WEFT__ALL_HAVE);
-        return;
-    }
-    s = find_spreading(ctx, w->origin, w->number);
+    const unsigned char *holders;
+    const bool is_over = weft__spread_remembers(&state_of(ctx)->memory, w, &holders);
+    spreading *s = is_over ? NULL : find_spreading(ctx, w->origin, w->number);
+    bool has;
     if (s)
         s->held++;
-    else
+    else if (!is_over)
         s = begin_to_pass(ctx, w);
+    has = hear(ctx, w);
     if (!s) {
-        answer_to(ctx, peer, w, WEFT__CANNOT);
+        const bool is_known = weft__spread_remembers(&state_of(ctx)->memory, w, &holders);
+        weft__spread_answer_to(ctx, peer, w, is_known ? WEFT__ALL_HAVE : WEFT__CANNOT, has,
+                               is_known ? holders : NULL);
         return;
     }
+    if (has && s->holders) weft__set_add(s->holders, ctx->rank);
     weft__set_add(s->askers, peer);
-    if (!all_have(ctx, s)) answer_to(ctx, peer, w, WEFT__PASSES);
+    if (!all_have(ctx, s)) weft__spread_answer_to(ctx, peer, w, WEFT__PASSES, has, NULL);
     let_go(ctx, s);
 }
 
@@ -372,44 +360,67 @@ static void take_spread(weft_context *ctx, int peer, const void *bytes, size_t l
         if (w->goes_on)
             send_on(ctx, peer, w);
         else
-            answer_to(ctx, peer, w, WEFT__HAS);
-        hear(ctx, w);
+            weft__spread_answer_to(ctx, peer, w, WEFT__HAS, hear(ctx, w), NULL);
     }
     weft__reserve_give(w);
 }
 
-static void all_below_have(weft_context *ctx, spreading *s, int top)
+/* Whom the speaker of that host has not counted, as it takes it for gone, is told by this rank, which may not. */
+static void all_below_have(weft_context *ctx, spreading *s, int top, const weft__spread_taken *t)
 {
-    for (int i = 0; i < s->tree->size; i++)
-        if (weft__host_is_below(ctx, weft__host_of(s->tree, i), top)) weft__set_remove(s->lack, s->ranks[i]);
+    for (int i = 0; i < s->tree->size; i++) {
+        const int rank = s->ranks[i];
+        if (!weft__set_has(s->lack, rank) || !weft__host_is_below(ctx, weft__host_of(s->tree, i), top))
+            continue;
+        if (!t->has_set || weft__set_has(t->holders, rank))
+            weft__set_remove(s->lack, rank);
+        else if (!weft__is_gone(&ctx->peers[rank]))
+            tell(ctx, s, rank);
+    }
+}
+
+static void host_passes(weft_context *ctx, spreading *s, int host)
+{
+    told_to(s, host, PASSING);
+    if (!s->holders) return;
+    s->hosts[host].until_ns =
+        weft__now_ns() + (1 + weft__spread_levels_below(ctx, s->tree, host)) * SILENCE_NS;
+    weft__alarm_check(ctx, s->hosts[host].until_ns);
 }
 
 /* Who was told at that host. */
-static void speaker_answers(weft_context *ctx, spreading *s, int host, weft__spread_answer what)
+static void speaker_answers(weft_context *ctx, spreading *s, int host, const weft__spread_taken *t)
 {
+    const weft__spread_answer what = (weft__spread_answer)t->answer;
     const told_state state = s->hosts[host].state;
-    if (what == WEFT__ALL_HAVE) all_below_have(ctx, s, host);
-    if (what == WEFT__ALL_HAVE && state != DONE) told_to(s, host, DONE);
-    if (what == WEFT__PASSES && state == TOLD) told_to(s, host, PASSING);
+    if (what == WEFT__ALL_HAVE) all_below_have(ctx, s, host, t);
+    if (what == WEFT__ALL_HAVE && s->hosts[host].state != DONE) told_to(s, host, DONE);
+    if (what == WEFT__PASSES && state == TOLD) host_passes(ctx, s, host);
     if (what == WEFT__CANNOT && state == TOLD) go_past(ctx, s, host);
+}
+
+static void count_holders(weft_context *ctx, const spreading *s, int peer, const weft__spread_taken *t)
+{
+    if (!s->holders) return;
+    if (t->holds) weft__set_add(s->holders, peer);
+    if (t->has_set) weft__set_unite(s->holders, t->holders, weft__set_bytes(ctx->world_size));
+    if (s->word->origin == ctx->rank) weft__shrink_held(ctx, weft__spread_message(ctx, s->word), s->holders);
 }
 
 static void take_answer(weft_context *ctx, int peer, const void *bytes, size_t length)
 {
-    spreading *s;
-    weft__spread_taken t = {0};
-    if (length == sizeof t) memcpy(&t, bytes, sizeof t);
-    if (length != sizeof t || t.answer >= WEFT__ANSWERS) {
-        weft__peer_refused(ctx, peer, "an answer to a word that was spread, which is none");
-        return;
+    /* Copied: what is sent in answer may come back through the same buffer. */
+    weft__spread_taken *t = weft__spread_taken_take(ctx, peer, bytes, length);
+    spreading *s = t ? find_spreading(ctx, t->origin, t->number) : NULL;
+    if (s) {
+        s->held++;
+        weft__set_remove(s->lack, peer);
+        for (int host = 0; host < s->tree->hosts; host++)
+            if (s->hosts[host].rank == peer) speaker_answers(ctx, s, host, t);
+        count_holders(ctx, s, peer, t);
+        let_go(ctx, s);
     }
-    s = find_spreading(ctx, t.origin, t.number);
-    if (!s) return;
-    s->held++;
-    weft__set_remove(s->lack, peer);
-    for (int host = 0; host < s->tree->hosts; host++)
-        if (s->hosts[host].rank == peer) speaker_answers(ctx, s, host, (weft__spread_answer)t.answer);
-    let_go(ctx, s);
+    weft__reserve_give(t);
 }
 
 static void spread_take_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
@@ -422,9 +433,10 @@ static void spread_take_message(weft_context *ctx, int peer, int type, const voi
 
 /* ---- who does not answer ---- */
 
-static bool is_silent(const told_host *told, int rank, int64_t now_ns)
+static bool is_silent(const spreading *s, int host, int rank, int64_t now_ns)
 {
-    if (rank < 0) return told->state == TOLD && now_ns >= told->until_ns;
+    const told_host *told = &s->hosts[host];
+    if (rank < 0) return is_awaited(s, told->state) && now_ns >= told->until_ns;
     return (told->state == TOLD || told->state == PASSING) && told->rank == rank;
 }
 
@@ -437,7 +449,7 @@ static bool find_silent(const weft_context *ctx, int rank, int64_t now_ns, sprea
         *which = WEFT__LIST_ENTRY(at, spreading, link);
         if (rank < 0 && !(*which)->awaited) continue;
         for (*host = 0; *host < (*which)->tree->hosts; ++*host)
-            if (is_silent(&(*which)->hosts[*host], rank, now_ns)) return true;
+            if (is_silent(*which, *host, rank, now_ns)) return true;
     }
     return false;
 }
@@ -534,7 +546,7 @@ static int64_t spread_due(weft_context *ctx, int64_t now_ns)
     {
         const spreading *s = WEFT__LIST_ENTRY(at, spreading, link);
         for (int h = 0; s->awaited && h < s->tree->hosts; h++)
-            if (s->hosts[h].state == TOLD && s->hosts[h].until_ns < next) next = s->hosts[h].until_ns;
+            if (is_awaited(s, s->hosts[h].state) && s->hosts[h].until_ns < next) next = s->hosts[h].until_ns;
     }
     return next;
 }
@@ -553,6 +565,7 @@ static void spread_close(weft_context *ctx)
     spread_state *state = state_of(ctx);
     if (!state) return;
     WEFT__LIST_EACH(&state->list, at) spreading_free(WEFT__LIST_ENTRY(at, spreading, link));
+    weft__spread_forget(&state->memory);
     free(state);
 }
 

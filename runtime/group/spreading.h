@@ -1,4 +1,4 @@
-/* spreading.h - how a word of the lead of a group that is being made comes to many ranks.
+/* spreading.h - how a word of the lead of a group that is being made, or shrinks, comes to many ranks, and who of them holds it.
  *
  * Up to WEFT__TOLD_AT_ONCE hosts it is a message to each.  Among more it is copied down a tree of the hosts of those ranks, so
  * that no rank has words for more than FAN_OUT speakers, one above it and its own host, however many ranks there are:
@@ -24,12 +24,21 @@
  * A host that is TOLD or PASSING is gone past when its speaker is gone or unreachable; one that is TOLD also when it says that it
  * cannot, or says nothing for SILENCE_NS.  Then each other rank there is told alone, and the hosts below it get a SPREAD from here.
  *
+ * One word is counted: READY of a group that shrinks (shrink.c), which its lead makes only once all hold it.  A rank that has it may
+ * hold it or not: it holds another one, or has given up.  So each answer says whether its sender holds it, and ALL_HAVE which ranks
+ * do, by a set: of those that have said so, whatever who passes it on takes the others for.  The lead hears of them by that, in place
+ * of a word from each.  Of such a word
+ *   - a host that is PASSING is gone past too, where nothing more comes of it for SILENCE_NS and as long again for each level below
+ *     it: so who is nearer to one that says nothing is the first to go past it, and nobody waits for those in between;
+ *   - whom ALL_HAVE does not count, as who passes it on takes it for gone, and this rank does not, is told by this rank alone.
+ *
  * Besides it keeps a set of the ranks of its host and of those below that lack the word: they have not said that they have it,
  * nor has who speaks for them, and they have not died or left.  The word is kept as long as there are some.  Then whoever asked
  * for it hears ALL_HAVE.
  *
  * What holds:
- * - A rank is not counted as one that has the word before it has: ALL_HAVE goes up only behind those of all below.
+ * - A rank is not counted as one that has the word before it has: ALL_HAVE goes up only behind those of all below.  Nor as one that
+ *   holds it before it has said so itself, which nobody says for it.
  * - Whoever lacks it has a rank above it in the tree that keeps it, and tells all below a speaker that dies or leaves anew.  The
  *   lead keeps it too, and says it again to who asks (weft__spread_again): one that is stopped on the way, or reaches nobody,
  *   delays it only for who does not ask.

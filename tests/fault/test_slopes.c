@@ -99,10 +99,10 @@ static phase phase_of_message(int type)
     switch (type) {
     case WEFT__MESSAGE_CREATE_JOIN:
     case WEFT__MESSAGE_CREATE_READY:
-    case WEFT__MESSAGE_SPREAD:
-    case WEFT__MESSAGE_SPREAD_TAKEN:
     case WEFT__MESSAGE_GATHER_JOINS:
     case WEFT__MESSAGE_GATHER_KNOWN: return NEW_GROUP;
+    case WEFT__MESSAGE_SPREAD:
+    case WEFT__MESSAGE_SPREAD_TAKEN: return dies < 0 ? NEW_GROUP : SHRINK;
     case WEFT__MESSAGE_SHRINK_JOIN:
     case WEFT__MESSAGE_SHRINK_READY: return SHRINK;
     case WEFT__MESSAGE_BROKEN: /* once more, before a goodbye */
@@ -351,7 +351,8 @@ static void check_death(job_rank *me)
 }
 
 /* The death is presumed, so that a view leaves it out.  The lead has five words for each of the others (PREPARE, ACCEPT, the
- * view; READY, DONE), over two connections to each, and each has four for the lead (JOIN, STORED, PROMISE, ACCEPTED).  Once it
+ * view; READY, DONE), over two connections to each, and each has four for the lead (JOIN, STORED, PROMISE, ACCEPTED); where hosts are
+ * many READY and DONE go down a tree, and who answers says so in place of STORED.  Once it
  * has the view each asks the next one for its own (WHICH), and is answered (VIEW), over one more connection.  What has not
  * been answered is said again, and answered again; and where the lead of a busy machine is late with its next word another
  * rank begins a ballot in its place, and connects to all for that. */
@@ -365,7 +366,8 @@ static void check_shrink(job_rank *me)
     others = waited_ms < PATIENCE_MS ? 0 : 1 + (waited_ms - PATIENCE_MS) / TURN_MS;
     if (getenv("SLOPES_TABLE")) printf("%3d ranks  shrunk in %lld ms\n", me->size, (long long)waited_ms);
     check(me, SHRINK, CONNECTIONS, 4 + others, me->size);
-    check(me, SHRINK, MESSAGES, 12 + 2 * again + 5 * others, (6 + again + 5 * (others > 0)) * me->size);
+    check(me, SHRINK, MESSAGES, 12 + 2 * again + 5 * others,
+          ((me->size <= WEFT__TOLD_AT_ONCE ? 6 : 4) + again + 5 * (others > 0)) * me->size);
 }
 
 static void with_a_death(job_rank *me)

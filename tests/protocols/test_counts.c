@@ -6,8 +6,8 @@
  * counted, nor goodbyes and their answers, which go the way of data; how they join is, of processes, in
  * tests/unit/test_relay.c.
  *
- * The bounds hold for every size alike: what a rank has to do does not grow, but that one tells all the others
- * of a group that shrinks, and up to some hosts of a new group, a break, a death or the end; and before goodbyes each rank has words for the 2 log2 P
+ * The bounds hold for every size alike: what a rank has to do does not grow, but that the lead of a group that shrinks hears of each that it
+ * has come, and that up to some hosts one tells all the others of a group, a break, a death or the end; and before goodbyes each rank has words for the 2 log2 P
  * that it has exchanged data with, and those beside it in trees.  COUNTS_TABLE=1 shows what was counted. */
 #include "alarm.h"
 #include "chance.h"
@@ -37,6 +37,7 @@ static int64_t counts[PHASES][COUNTED][WIRES_RANKS_MAX]; /* by who sends */
 /* Pairs that have had a word for each other beside data: a first word may need a connection. */
 static bool talked[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
 static int64_t bytes_into[PHASES][WIRES_RANKS_MAX]; /* by who gets them, over the data plane */
+static int64_t words_into[PHASES][WIRES_RANKS_MAX]; /* likewise */
 static phase now = PHASES;
 
 weft_status __real_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length);
@@ -80,6 +81,7 @@ weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const v
 {
     count(now, rank_of_p2p(p2p), peer);
     if (now != PHASES) bytes_into[now][peer] += (int64_t)length;
+    if (now != PHASES) words_into[now][peer]++;
     return __real_weft__p2p_control(p2p, peer, type, bytes, length);
 }
 
@@ -210,7 +212,8 @@ static void show(phase p)
     for (int what = 0; what < COUNTED; what++)
         printf(" | %6lld %.2f %5lld %5lld", (long long)sum_of(p, what), (double)sum_of(p, what) / world.ranks,
                (long long)most_of(p, what), (long long)counts[p][what][0]);
-    printf(" | into rank 0 %lld bytes\n", (long long)bytes_into[p][0]);
+    printf(" | into rank 0 %lld words, %lld bytes\n", (long long)words_into[p][0],
+           (long long)bytes_into[p][0]);
     fflush(stdout);
 }
 
@@ -233,11 +236,21 @@ static void check_bytes(phase p, int64_t each)
                      world.ranks, (long long)bytes_into[p][i], i, (long long)each * world.ranks);
 }
 
+/* Over the data plane. */
+static void check_words(phase p, int64_t most)
+{
+    for (int i = 0; i < world.ranks; i++)
+        if (words_into[p][i] > most)
+            fail_msg("%s of %d ranks: %lld words into rank %d; expected at most %lld", phase_names[p],
+                     world.ranks, (long long)words_into[p][i], i, (long long)most);
+}
+
 static void begin(int ranks)
 {
     memset(counts, 0, sizeof counts);
     memset(talked, 0, sizeof talked);
     memset(bytes_into, 0, sizeof bytes_into);
+    memset(words_into, 0, sizeof words_into);
     chance_seed((uint64_t)ranks);
     trace_begin("counts", (uint64_t)ranks);
     world_open_all(ranks, weft__executors);
@@ -321,12 +334,15 @@ static void in_order(int ranks)
     check_end(ranks);
 }
 
-/* That it has come, and that it holds the group, of each to the lead, which says two things to all. */
+/* That it has come, of each to the lead, which says two things to all; in few hosts each says that it holds the group, too.  In more
+ * those two go down a tree, and whoever answers, once or twice, says that with it. */
 static void check_shrink(int ranks)
 {
     const bool few = ranks <= WEFT__TOLD_AT_ONCE;
     check(SHRINK, FIRST_WORDS, 2, few ? 1 : 2);
-    check(SHRINK, MESSAGES, few ? 4 : 7, few ? 2 * ranks : 2 * (WEFT__FAN_OUT + 3));
+    check(SHRINK, MESSAGES, few ? 4 : 6, few ? 2 * ranks : 2 * (WEFT__FAN_OUT + 3));
+    check_words(SHRINK, few ? 2 * ranks : ranks + 4 * WEFT__FAN_OUT);
+    check_bytes(SHRINK, few ? 512 : 300 + ranks / 4); /* sets of a bit for each rank */
 }
 
 static void with_a_death(int ranks)
@@ -339,7 +355,6 @@ static void with_a_death(int ranks)
     world_close();
     check_death(ranks);
     check_shrink(ranks);
-    check_bytes(SHRINK, 1024 + ranks / 4); /* two messages, with sets of a bit for each rank */
     check(FINALIZE, FIRST_WORDS, 1, 1);
     check(FINALIZE, MESSAGES, 8, ranks + log2_of(ranks));
 }

@@ -75,6 +75,27 @@ static void all_have_it(int from, int to)
     for (int rank = from; rank <= to; rank++) assert_int_equal(weft_test(reqs[rank]), WEFT_OK);
 }
 
+static void shrink_of(int rank)
+{
+    const weft_call call = {.timeout_ms = WEFT_FOREVER};
+    weft_group *all;
+    int everybody[RANKS];
+    for (int i = 0; i < RANKS; i++) everybody[i] = i;
+    all = world_group(rank, world_group_id(0), everybody, RANKS);
+    assert_int_equal(weft_shrink_group(all, &call, &made[rank], &reqs[rank]), WEFT_OK);
+}
+
+/* All shrink a group; the last one says nothing for so long from before the lead's word on. */
+static void begin_to_shrink(int64_t last_ms)
+{
+    open_world(RANKS, 1);
+    for (int i = LEAD + 1; i < RANKS; i++) shrink_of(i);
+    world_settle_for(1 * WEFT__MS);
+    world_away(LAST, last_ms * WEFT__MS);
+    shrink_of(LEAD);
+    world_settle_for(1 * WEFT__MS);
+}
+
 static void leave(int rank)
 {
     weft__engine_take(world_rank(rank));
@@ -256,9 +277,67 @@ static void test_one_is_reached_again(void **state)
     end();
 }
 
+/* It has passed on the word, and does not say any more that those below hold the group: these are asked by who is above. */
+static void test_one_stops_that_counts_who_holds_it(void **state)
+{
+    (void)state;
+    begin_to_shrink(100);
+    world_away(FIRST, 5000 * WEFT__MS);
+    world_settle_for(1500 * WEFT__MS);
+    assert_int_equal(weft_test(reqs[LEAD]), WEFT_OK);
+    assert_int_equal(weft_test(reqs[SECOND]), WEFT_OK);
+    assert_int_equal(weft_test(reqs[LAST]), WEFT_OK);
+    assert_int_equal(weft_test(reqs[FIRST]), WEFT_PENDING);
+    world_settle_for(5000 * WEFT__MS);
+    world_settle_for(1 * WEFT__MS);
+    assert_int_equal(weft_test(reqs[FIRST]), WEFT_OK);
+    end();
+}
+
+/* Who passes the word on to it takes it for gone, and the lead does not: it waits until that one says itself that it holds the
+ * group. */
+static void test_who_is_taken_for_gone_is_not_counted(void **state)
+{
+    (void)state;
+    begin_to_shrink(5000);
+    weft__engine_take(world_rank(SECOND));
+    weft__peer_gone(world_rank(SECOND), LAST, WEFT__LEFT, true, "has left"); /* it alone hears so */
+    weft__engine_drop(world_rank(SECOND));
+    world_settle_for(1000 * WEFT__MS);
+    assert_int_equal(weft_test(reqs[LEAD]), WEFT_PENDING);
+    world_settle_for(5000 * WEFT__MS);
+    world_settle_for(1 * WEFT__MS);
+    all_have_it(LEAD, SECOND);
+    end();
+}
+
 static bool is_refused(int rank, int by)
 {
     return atomic_exchange(&world_rank(by)->peers[rank].refused, false);
+}
+
+static bool refuses_answer(const weft__spread_taken *t, size_t length)
+{
+    weft__spreading_protocol.message(world_rank(LAST), FIRST, WEFT__MESSAGE_SPREAD_TAKEN, t, length);
+    return is_refused(FIRST, LAST);
+}
+
+/* With one byte for its ranks, and a bit for each. */
+static void check_answers_with_a_set(void)
+{
+    enum { BYTES = sizeof(weft__spread_taken) + 1 };
+    union {
+        weft__spread_taken t;
+        unsigned char bytes[BYTES];
+    } u = {.t = {.number = 1, .answer = WEFT__ALL_HAVE, .holds = 1, .has_set = 1}};
+    u.bytes[BYTES - 1] = 0xf;
+    assert_false(refuses_answer(&u.t, BYTES));
+    assert_true(refuses_answer(&u.t, BYTES - 1));
+    u.bytes[BYTES - 1] = 0x10;
+    assert_true(refuses_answer(&u.t, BYTES));
+    u.bytes[BYTES - 1] = 0xf;
+    u.t.answer = WEFT__HAS;
+    assert_true(refuses_answer(&u.t, BYTES));
 }
 
 /* The lead's: bytes that can be no word, whatever they say. */
@@ -280,19 +359,27 @@ static void test_what_is_no_word(void **state)
     weft__spreading_protocol.message(world_rank(LAST), FIRST, WEFT__MESSAGE_SPREAD_TAKEN, ones,
                                      sizeof(weft__spread_taken));
     assert_true(is_refused(FIRST, LAST));
+    check_answers_with_a_set();
     weft__engine_drop(world_rank(LAST));
     end();
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_is_gone_past),      cmocka_unit_test(test_one_dies),
-        cmocka_unit_test(test_the_lead_leaves),       cmocka_unit_test(test_the_lead_has_left),
-        cmocka_unit_test(test_another_member_leaves), cmocka_unit_test(test_time_is_up_before_the_word_comes),
-        cmocka_unit_test(test_the_word_is_asked_for), cmocka_unit_test(test_the_word_is_lost),
-        cmocka_unit_test(test_one_was_unreachable),   cmocka_unit_test(test_who_is_missing_is_named),
-        cmocka_unit_test(test_one_is_reached_again),  cmocka_unit_test(test_what_is_no_word)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_is_gone_past),
+                                       cmocka_unit_test(test_one_dies),
+                                       cmocka_unit_test(test_the_lead_leaves),
+                                       cmocka_unit_test(test_the_lead_has_left),
+                                       cmocka_unit_test(test_another_member_leaves),
+                                       cmocka_unit_test(test_time_is_up_before_the_word_comes),
+                                       cmocka_unit_test(test_the_word_is_asked_for),
+                                       cmocka_unit_test(test_the_word_is_lost),
+                                       cmocka_unit_test(test_one_was_unreachable),
+                                       cmocka_unit_test(test_who_is_missing_is_named),
+                                       cmocka_unit_test(test_one_is_reached_again),
+                                       cmocka_unit_test(test_one_stops_that_counts_who_holds_it),
+                                       cmocka_unit_test(test_who_is_taken_for_gone_is_not_counted),
+                                       cmocka_unit_test(test_what_is_no_word)};
     setenv("WEFT_LOG", "0", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
+#include "shrink.h"
 #include "shrink_message.h"
 
 #include <setjmp.h>
@@ -46,7 +47,7 @@ static int sets_of(int type)
     return type == WEFT__MESSAGE_SHRINK_READY ? WEFT__SHRINK_SETS : WEFT__SHRINK_MEMBERS + 1;
 }
 
-static void say(int from, int type, weft_status status, const told *t)
+static weft__shrink_message *message_of(int type, weft_status status, const told *t)
 {
     weft__shrink_message *m =
         weft__shrink_message_new(ctx, sets_of(type), status == WEFT_OK ? NULL : "2.0 s passed");
@@ -63,6 +64,12 @@ static void say(int from, int type, weft_status status, const told *t)
         weft__set_add(weft__shrink_set(ctx, m,
                                        i < t->survivors ? WEFT__SHRINK_SURVIVORS : WEFT__SHRINK_PRESUMED),
                       t->ranks[i]);
+    return m;
+}
+
+static void say(int from, int type, weft_status status, const told *t)
+{
+    weft__shrink_message *m = message_of(type, status, t);
     ctx->p2p_events.control(&ctx->p2p_events, from, type, m, weft__shrink_message_bytes(m));
     weft__reserve_give(m);
 }
@@ -235,6 +242,47 @@ static void test_a_verdict_tells_of_all(void **state)
     end();
 }
 
+/* READY of the lead before, which others have passed on: they hear whether this rank holds its group. */
+static bool takes(const told *t)
+{
+    weft__shrink_message *m = message_of(WEFT__MESSAGE_SHRINK_READY, WEFT_OK, t);
+    const bool holds = weft__shrink_takes(ctx, BEFORE, m, weft__shrink_message_bytes(m));
+    weft__reserve_give(m);
+    return holds;
+}
+
+static void test_who_passes_it_on_hears_who_holds_it(void **state)
+{
+    static const int members[] = {BEFORE, LONE_ME, LAST};
+    const told all = {.survivors = 3, .ranks = {BEFORE, LONE_ME, LAST}};
+    (void)state;
+    begin(members, 3);
+    assert_false(takes(&(told){.survivors = 2, .ranks = {BEFORE, LONE_ME}}));
+    assert_true(takes(&all));
+    assert_true(takes(&all));
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_STORED], 0);
+    say(BEFORE, WEFT__MESSAGE_SHRINK_FAILED, WEFT_ERR_TIMEOUT, &nothing);
+    sent[WEFT__MESSAGE_SHRINK_FAILED] = 0;
+    assert_false(takes(&all));
+    assert_int_equal(sent[WEFT__MESSAGE_SHRINK_FAILED], 1);
+    end();
+}
+
+static void test_who_holds_another_group_does_not_hold_it(void **state)
+{
+    static const int members[] = {BEFORE, LONE_ME, LAST};
+    const told all = {.survivors = 3, .ranks = {BEFORE, LONE_ME, LAST}};
+    weft__shrink_message *m;
+    (void)state;
+    begin(members, 3);
+    assert_true(takes(&all));
+    m = message_of(WEFT__MESSAGE_SHRINK_READY, WEFT_OK, &all);
+    m->id = made_by_before + 1;
+    assert_false(weft__shrink_takes(ctx, BEFORE, m, weft__shrink_message_bytes(m)));
+    weft__reserve_give(m);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +293,8 @@ int main(void)
         cmocka_unit_test(test_the_next_lead_is_gone_too),
         cmocka_unit_test(test_a_lead_waits_for_one_that_is_unreachable),
         cmocka_unit_test(test_a_verdict_tells_of_all),
+        cmocka_unit_test(test_who_passes_it_on_hears_who_holds_it),
+        cmocka_unit_test(test_who_holds_another_group_does_not_hold_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
