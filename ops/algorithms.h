@@ -131,6 +131,17 @@ weft__build_fn weft__build_first_broadcast; /* dissemination.c: agrees in the sa
  * passes nothing on. */
 void weft__add_agreement(weft__schedule *s);
 
+static inline bool weft__is_power_of_two(int n)
+{
+    return !(n & (n - 1));
+}
+
+/* lanes.c: members of a host have a part each of `count` elements.  A lane is those elements that go together on all hosts: it ends
+ * wherever a part of any host does. */
+size_t weft__lane_end(const weft__schedule *s, size_t count, size_t start);
+/* Which member of a host of so many has that element in its part. */
+int weft__lane_member(size_t count, int members, size_t element);
+
 /* Tags of one schedule: those of its data count from 0, those of the agreement from here. */
 #define WEFT__AGREEMENT_TAGS 0x40000000U
 #define WEFT__ROUNDS_MOST    31 /* of distances 1, 2, 4, ... below the largest size */

@@ -8,7 +8,8 @@
  *
  * Where members are on several hosts, as many on each, there are two circles.  The members of one host reduce a share for
  * each of them; then those with the same place on all hosts reduce the parts of their share.  So a host sends a byte to other
- * hosts once, over all its members side by side.
+ * hosts once, over all its members side by side.  Where hosts have unlike numbers of members, an all_reduce has a second circle
+ * for each lane (lanes.c): those who have the same elements in their shares.
  *
  * Source: J. L. Traeff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms" (2024), arXiv:2410.14234. */
 #include "arcs.h"
@@ -17,6 +18,9 @@ typedef struct circle {
     int size, own;     /* members; this rank's number among them */
     int first, stride; /* their seats */
     uint32_t tag;      /* that tags of its messages begin with */
+    /* A lane's: on each host the member that has element `lane` of `count` in its share; NULL: it is none. */
+    const weft__schedule *laned;
+    size_t lane, count;
 } circle;
 
 enum { IN_HOST, OVER_HOSTS, CIRCLES };
@@ -30,27 +34,71 @@ typedef struct circles {
 #define PHASE_TAGS (2U * (WEFT__ROUNDS_MOST + 1))
 enum { HALVE, GATHER, ROOT, PHASES };
 
+#define UNLIKE_MOST \
+    4 /* numbers of members, of which each cuts its shares into lanes at those of the others */
+
+/* How many there are, of UNLIKE_MOST + 1 at most. */
+static int unlike_numbers(const weft__schedule *s)
+{
+    int seen[UNLIKE_MOST], n = 0;
+    for (int h = 0; h < weft__hosts(s) && n <= UNLIKE_MOST; h++) {
+        const int members = weft__members_of_host(s, h);
+        int i = 0;
+        while (i < n && seen[i] != members) i++;
+        if (i < n) continue;
+        if (n < UNLIKE_MOST) seen[n] = members;
+        n++;
+    }
+    return n;
+}
+
 bool weft__arcs_serve(const weft__schedule *s)
 {
-    const int hosts = weft__hosts(s), each = s->size / hosts;
-    if (!(s->size & (s->size - 1))) return false;
-    for (int h = 0; h < hosts; h++)
-        if (weft__members_of_host(s, h) != each) return false;
-    return true;
+    return !weft__is_power_of_two(s->size) && unlike_numbers(s) == 1;
+}
+
+bool weft__arcs_serve_all_reduce(const weft__schedule *s)
+{
+    return !weft__is_power_of_two(s->size) && unlike_numbers(s) <= UNLIKE_MOST;
 }
 
 static circles circles_of(weft__schedule *s)
 {
     const int hosts = weft__hosts(s), each = s->size / hosts;
     circles c = {.s = s};
-    c.at[IN_HOST] = (circle){each, s->seat % each, s->seat - s->seat % each, 1, 0};
-    c.at[OVER_HOSTS] = (circle){hosts, s->seat / each, s->seat % each, each, PHASES * PHASE_TAGS};
+    c.at[IN_HOST] =
+        (circle){.size = each, .own = s->seat % each, .first = s->seat - s->seat % each, .stride = 1};
+    c.at[OVER_HOSTS] = (circle){.size = hosts,
+                                .own = s->seat / each,
+                                .first = s->seat % each,
+                                .stride = each,
+                                .tag = PHASES * PHASE_TAGS};
     return c;
+}
+
+static circle circle_in_host(const weft__schedule *s)
+{
+    const int host = weft__host_at(s, s->seat), first = weft__first_of_host(s, host);
+    return (
+        circle){.size = weft__members_of_host(s, host), .own = s->seat - first, .first = first, .stride = 1};
+}
+
+static circle circle_of_lane(const weft__schedule *s, int number, size_t lane, size_t count)
+{
+    return (circle){.size = weft__hosts(s),
+                    .own = weft__host_at(s, s->seat),
+                    .tag = (uint32_t)(number + 1) * PHASES * PHASE_TAGS,
+                    .laned = s,
+                    .lane = lane,
+                    .count = count};
 }
 
 static int seat_of(const circle *c, int number)
 {
-    return c->first + weft__modulo(number, c->size) * c->stride;
+    const int n = weft__modulo(number, c->size);
+    if (!c->laned) return c->first + n * c->stride;
+    return weft__first_of_host(c->laned, n) +
+           weft__lane_member(c->count, weft__members_of_host(c->laned, n), c->lane);
 }
 
 static uint32_t tag_of(const circle *c, int phase, int round, int piece)
@@ -93,7 +141,7 @@ static arc arc_of(const circle *c, weft__span whole, int from, int n)
 
 /* Steps that several messages may be waited for by: two for each round of both circles, and what a rank begins with. */
 typedef struct arrived {
-    int by[4 * (WEFT__ROUNDS_MOST + 1)], n;
+    int by[4 * (WEFT__ROUNDS_MOST + 2)], n;
 } arrived;
 
 static void arrive(arrived *a, int step)
@@ -275,15 +323,68 @@ static arrived after_halving(const halved *h)
 
 /* ---- all_reduce ---- */
 
+/* Hosts reduce a lane and gather it.  reduced: on this one, with its place that of this rank's share.  Returns what the lane's
+ * end is known by. */
+static arrived exchange_lane(const circles *all, const circle *c, weft__span lane, const halved *reduced,
+                             double scale)
+{
+    weft__schedule *s = all->s;
+    const weft__place out = weft__at(s, WEFT__OUT, 0),
+                      to = weft__plus(s, out, part_of(c, lane, c->own).start);
+    halved h = *reduced;
+    arrived g, free_by;
+    h.n = 0;
+    halve(all, c, lane, scale, &to, &h);
+    /* In place OUT's other parts are operands until this one is reduced, and those given away are sent. */
+    g = after_halving(&h);
+    for (int i = 0; i < reduced->n; i++) arrive(&g, reduced->sent[i]);
+    free_by = g;
+    gather(all, c, lane, out, NO_ROOT, &free_by, &g);
+    return g;
+}
+
+/* One step that stands for all of them. */
+static int join(weft__schedule *s, const arrived *g)
+{
+    const weft__place nowhere = weft__at(s, WEFT__TMP, 0);
+    const int joined = weft__add_copy(s, nowhere, nowhere, 0, 1, WEFT__NO_STEP, WEFT__NO_STEP);
+    weft__add_orders(s, g->by, g->n, joined);
+    return joined;
+}
+
+/* The lanes of this rank's share, one after the other.  Returns what the end of the share is known by. */
+static arrived exchange_share(const circles *all, weft__span share, size_t count, const halved *reduced,
+                              double scale)
+{
+    weft__schedule *s = all->s;
+    int last = WEFT__NO_STEP, number = 0;
+    arrived g = {.n = 0};
+    for (size_t at = 0, end; at < share.start + share.length; at = end, number++) {
+        end = weft__lane_end(s, count, at);
+        if (at < share.start) continue;
+        const circle c = circle_of_lane(s, number, at, count);
+        halved own = *reduced;
+        own.own.place = weft__plus(s, reduced->own.place, at - share.start);
+        g = exchange_lane(all, &c, (weft__span){at, end - at}, &own, scale);
+        if (last != WEFT__NO_STEP) arrive(&g, last);
+        if (end < share.start + share.length) last = join(s, &g);
+    }
+    return g;
+}
+
 void weft__build_arcs_all_reduce(weft__schedule *s, const weft__op *op)
 {
-    const circles c = circles_of(s);
-    const weft__span whole = {0, op->count}, own = own_part(&c, whole);
-    const weft__place to = weft__at(s, WEFT__OUT, own.start);
-    halved h = halve_all(&c, whole, weft__own_operand(s, op, op->count), weft__last_scale(s, op), &to);
-    /* In place OUT's other parts are operands until this one is reduced, and those given away are sent. */
-    arrived g = after_halving(&h);
-    gather_all(&c, whole, weft__at(s, WEFT__OUT, 0), &g);
+    const circle in_host = circle_in_host(s), *host = &in_host;
+    const circles c = {.s = s};
+    const weft__span whole = {0, op->count}, share = part_of(host, whole, host->own);
+    const weft__place out = weft__at(s, WEFT__OUT, 0), to = weft__plus(s, out, share.start);
+    const bool over = weft__hosts(s) > 1;
+    halved h = {.own = weft__own_operand(s, op, op->count)};
+    arrived free_by, g;
+    halve(&c, host, whole, over ? 1 : weft__last_scale(s, op), over ? NULL : &to, &h);
+    free_by = g = after_halving(&h);
+    if (over) g = exchange_share(&c, share, op->count, &h, weft__last_scale(s, op));
+    gather(&c, host, whole, out, NO_ROOT, &free_by, &g);
 }
 
 /* ---- blocks ----

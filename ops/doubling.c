@@ -9,8 +9,8 @@
  * much is exchanged: all but little of it stays within hosts.
  *
  * Where size is no power of two, the first ranks pair up before, one of each pair stands for both, and tells the other its
- * result: all bytes once more.  So this is for recursive doubling, and for hosts with unlike numbers of members; else
- * halving and gathering go by arcs (arcs.c).
+ * result: all bytes once more.  So this is for recursive doubling, and where hosts have unlike numbers of members and it is no
+ * all_reduce; else halving and gathering go by arcs (arcs.c).
  *
  * Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in
  * MPICH" (2005). */
@@ -200,18 +200,14 @@ static halved halve(weft__schedule *s, const weft__op *op, const places *p, weft
 #define SENT_BY_ALL \
     65536 /* a host's ranks may each send all bytes where seats are not in order: so many are worth the message */
 
-static bool is_power_of_two(int n)
-{
-    return !(n & (n - 1));
-}
-
 static bool goes_by_seats(const weft__schedule *s, const weft__op *op)
 {
     const int hosts = weft__hosts(s);
     const size_t block = op->count * s->element, each = (size_t)(s->size / hosts);
     if (hosts == 1 || hosts == s->size) return false;
     if (block >= LONG_BLOCK) return true;
-    return block * (size_t)s->size * each >= SENT_BY_ALL && (is_power_of_two(s->size) || weft__arcs_serve(s));
+    return block * (size_t)s->size * each >= SENT_BY_ALL &&
+           (weft__is_power_of_two(s->size) || weft__arcs_serve(s));
 }
 
 /* The block of one seat, between IN or OUT, where ranks' blocks lie, and `ordered`, where they lie in the order of places:
@@ -340,7 +336,7 @@ static void tell_other(weft__schedule *s, size_t count, const gathered *g)
 
 void weft__build_halving_all_reduce(weft__schedule *s, const weft__op *op)
 {
-    if (weft__arcs_serve(s)) {
+    if (weft__arcs_serve_all_reduce(s)) {
         weft__build_arcs_all_reduce(s, op);
         return;
     }

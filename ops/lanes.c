@@ -80,8 +80,7 @@ static weft__place out_at(const piece *p, size_t element)
     return weft__at(p->s, WEFT__OUT, p->start + element);
 }
 
-/* Which member of a host of so many has that element in its part. */
-static int member_with(size_t count, int members, size_t element)
+int weft__lane_member(size_t count, int members, size_t element)
 {
     size_t each, more, longer;
     WEFT__ASSERT(members > 0, members);
@@ -91,12 +90,12 @@ static int member_with(size_t count, int members, size_t element)
     return (int)(element < longer ? element / (each + 1) : more + (element - longer) / each);
 }
 
-static size_t lane_end(const piece *p, size_t start)
+size_t weft__lane_end(const weft__schedule *s, size_t count, size_t start)
 {
-    size_t end = p->count;
-    for (int h = 0; h < weft__hosts(p->s); h++) {
-        int members = weft__members_of_host(p->s, h);
-        weft__span part = weft__share(p->count, members, member_with(p->count, members, start));
+    size_t end = count;
+    for (int h = 0; h < weft__hosts(s); h++) {
+        int members = weft__members_of_host(s, h);
+        weft__span part = weft__share(count, members, weft__lane_member(count, members, start));
         if (part.start + part.length < end) end = part.start + part.length;
     }
     return end;
@@ -143,7 +142,7 @@ static int reduce_in_host(piece *p)
 static int lane_peer(const piece *p, weft__span lane, int host)
 {
     int members = weft__members_of_host(p->s, host);
-    return weft__first_of_host(p->s, host) + member_with(p->count, members, lane.start);
+    return weft__first_of_host(p->s, host) + weft__lane_member(p->count, members, lane.start);
 }
 
 /* Rows of a share: of each host, or of the other one, whose share is reduced with this one's where it lies. */
@@ -222,7 +221,7 @@ static void add_piece(piece *p)
     p->after_n = 0;
     finishes(p, p->reduced);
     for (size_t at = 0, end; weft__hosts(s) > 1 && at < p->count; at = end, tag += 2) {
-        end = lane_end(p, at);
+        end = weft__lane_end(s, p->count, at);
         if (at >= p->part.start && at < p->part.start + p->part.length)
             exchange_lane(p, (weft__span){at, end - at}, tag);
     }

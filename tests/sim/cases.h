@@ -17,8 +17,8 @@ typedef enum sim_layout {
     SIM_ALONE,       /* each on a host of its own */
     SIM_UNEVEN,      /* hosts of one, two, three, ... ranks, which lie apart */
     SIM_LAYOUTS,
-    SIM_PACKED = SIM_LAYOUTS, /* sim_case.each on every host, one behind the other */
-    SIM_DEALT                 /* as many, dealt in turn */
+    SIM_PACKED = SIM_LAYOUTS, /* sim_case.each on every host, one behind the other; fewer on the last */
+    SIM_DEALT                 /* to as many full hosts, in turn: some have one more */
 } sim_layout;
 
 typedef struct sim_case {
@@ -30,7 +30,7 @@ typedef struct sim_case {
     bool in_place, repeats;
     sim_layout layout;
     uint64_t seed;
-    int each;  /* ranks of a host, which divide size: SIM_PACKED, SIM_DEALT */
+    int each;  /* ranks of a host: SIM_PACKED, SIM_DEALT */
     bool bare; /* no data: for the clock alone */
     bool
         one; /* of SIM_PACKED the first host is played and stands for all: where what a rank does depends, but for

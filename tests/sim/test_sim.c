@@ -607,7 +607,8 @@ static void test_golden(void **state)
     golden_over_hosts("gather_tree_hosts_5", WEFT__OP_GATHER, "binomial_tree", 5, 3);
     golden_by_name("all_gather_pairwise_4", WEFT__OP_ALL_GATHER, "pairwise", 4, 3);
     golden_over_hosts("all_reduce_lanes_5", WEFT__OP_ALL_REDUCE, "lanes", 5, 13);
-    golden_over_hosts("all_reduce_nearest_5", WEFT__OP_ALL_REDUCE, "recursive_halving", 5, 13);
+    golden_over_hosts("all_reduce_nearest_4", WEFT__OP_ALL_REDUCE, "recursive_halving", 4, 13);
+    golden_over_hosts("all_reduce_by_lanes_5", WEFT__OP_ALL_REDUCE, "recursive_halving", 5, 13);
     golden_over_hosts("all_gather_lanes_5", WEFT__OP_ALL_GATHER, "lanes", 5, 3);
     golden_over_hosts("reduce_scatter_lanes_5", WEFT__OP_REDUCE_SCATTER, "lanes", 5, 3);
     golden_over_hosts("reduce_tree_hosts_5", WEFT__OP_REDUCE, "binomial_tree", 5, 3);
