@@ -81,6 +81,8 @@ struct weft__p2p_events {
     void (*let_go)(weft__p2p_events *events, int peer,
                    const char *why); /* as lost, but it lives and begins anew (transport.h) */
     void (*lacks)(weft__p2p_events *events, int64_t until_ns); /* a sink's (transport.h); NULL: nobody asks */
+    /* A goodbye is about to go there, behind those to the others: what has to come before it is sent now; NULL: nothing. */
+    void (*late_bye)(weft__p2p_events *events, int peer);
 };
 
 /* eager_bytes: the longest message that goes unasked. */

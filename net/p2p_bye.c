@@ -58,6 +58,7 @@ bool weft__p2p_took_bye(const weft__p2p *p2p, int peer)
 
 void weft__p2p_heard_too_late(weft__p2p *p2p, int peer)
 {
+    if (p2p->events->late_bye) p2p->events->late_bye(p2p->events, peer);
     weft__p2p_bye_to(p2p, peer);
     p2p->peers[peer].bye_awaited = false;
 }

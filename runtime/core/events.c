@@ -106,8 +106,17 @@ static void on_let_go(weft__p2p_events *events, int peer, const char *why)
     weft__peer_suspect(ctx, peer, why);
 }
 
+static void on_late_bye(weft__p2p_events *events, int peer)
+{
+    weft_context *ctx = context_of(events);
+    WEFT__EACH_PROTOCOL(ctx, p)
+    {
+        if (p->late_goodbye) p->late_goodbye(ctx, peer);
+    }
+}
+
 void weft__events_init(weft_context *ctx)
 {
-    ctx->p2p_events =
-        (weft__p2p_events){on_collective, on_control, on_left, on_lost, on_connected, on_let_go, on_lacks};
+    ctx->p2p_events = (weft__p2p_events){on_collective, on_control, on_left,  on_lost,
+                                         on_connected,  on_let_go,  on_lacks, on_late_bye};
 }

@@ -149,7 +149,7 @@ struct weft_group {
     int culprit;            /* BROKEN: world rank that is gone, or -1 */
     uint64_t broken_number; /* BROKEN: of the collective that failed; 0: none in particular */
     char *late_abort; /* BROKEN: why it was aborted after that, which has ended messages too; NULL; engine */
-    bool repeated;    /* BROKEN: told once more before the goodbye; engine */
+    bool remembered;  /* BROKEN: what is told once more before a goodbye is kept; engine */
     weft__telling telling; /* BROKEN: engine */
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;

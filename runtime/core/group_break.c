@@ -183,7 +183,7 @@ void weft__group_break(weft_group *group, const weft__verdict *v, bool tell)
     first = v->cause != WEFT_ERR_CANCELLED && weft__alarm_dump_soon(group->ctx, v->why);
     weft__group_to(group, WEFT__BROKEN);
     if (first) weft__alarm_dump_now(group->ctx, v->cause == WEFT_ERR_PEER ? WEFT__DUMP_PAUSE_NS : 0);
-    group->repeated = group->ctx->aborting; /* the goodbye says it, and who */
+    group->remembered = group->ctx->aborting; /* the goodbye says it, and who */
     WEFT__EACH_PROTOCOL(group->ctx, p)
     {
         if (tell && group->size > 1 && p->tell_broken) p->tell_broken(group);

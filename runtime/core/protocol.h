@@ -72,6 +72,8 @@ struct weft__protocol {
     void (*leaves_without)(weft_context *ctx, int rank);
     /* This rank leaves, and others stay: what was put off while it asked whether all leave is told now. */
     void (*leaves_alone)(weft_context *ctx);
+    /* It gets a goodbye behind those to the others, as it has been heard only now: what has to come before one is sent. */
+    void (*late_goodbye)(weft_context *ctx, int rank);
     /* Its death, which was presumed, is certain. */
     void (*peer_certain)(weft_context *ctx, int rank, const char *why);
     /* Who is in the job was decided anew (fault/membership.h); after peer_gone of those that are not. */

@@ -4,8 +4,9 @@
  * A goodbye goes over the data plane where two ranks have talked to each other, else by the watchdogs.  Each of these
  * keeps its order, neither waits for the other; and what a third rank tells of a break comes on yet another
  * connection.  So whoever leaves repeats to everybody, ahead of its goodbye, why groups have broken here, also those
- * of which it has only been told.  What holds then: who hears that a rank has left knows of each group of theirs that
- * had broken there.  Nobody takes a third rank's word that one has left (act_on). */
+ * of which it has only been told, and those that have been freed; and once more to whoever is met only then, and gets a goodbye
+ * behind the others.  So what was told is kept until the context ends.  What holds then: who hears that a rank has left
+ * knows of each group of theirs that had broken there.  Nobody takes a third rank's word that one has left (act_on). */
 #include "breaks.h"
 #include "accused.h"
 #include "alarm.h"
@@ -20,13 +21,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAST_BREAKS_MAX 256 /* broken groups that were freed, of which a goodbye is preceded by a word */
+/* Words of broken groups that are kept, the last ones: a goodbye is preceded by them.  Where a group is freed or this rank leaves
+ * with more of them, the oldest is repeated at once, and a goodbye that somebody gets behind the others goes without it. */
+#define PAST_BREAKS_MAX 256
 
 typedef struct past_break {
     struct past_break *next; /* an older one */
     weft__notice notice;
     bool told;         /* those of other hosts, by this rank's watchdog */
-    int size, world[]; /* the members that it is told to */
+    int size, world[]; /* the members that do not show that they know of it */
 } past_break;
 
 struct past {
@@ -40,14 +43,14 @@ static struct past *past_of(const weft_context *ctx)
 
 /* ---- before a goodbye ---- */
 
-static weft_group *next_to_repeat(weft_context *ctx)
+static weft_group *next_to_remember(weft_context *ctx)
 {
     weft_group *found = NULL;
     weft__lock_take(&ctx->groups_lock);
     WEFT__LIST_EACH(&ctx->groups, at)
     {
         weft_group *group = WEFT__LIST_ENTRY(at, weft_group, link);
-        if (atomic_load(&group->state) != WEFT__BROKEN || group->repeated || !weft__group_hold(group))
+        if (atomic_load(&group->state) != WEFT__BROKEN || group->remembered || !weft__group_hold(group))
             continue;
         found = group;
         break;
@@ -57,68 +60,68 @@ static weft_group *next_to_repeat(weft_context *ctx)
 }
 
 /* told: this rank's watchdog has told it already, and the goodbye that it tells comes behind that.  Where all leave the
- * watchdog tells no goodbye, and so nothing that must come before one.  shown: whoever shows that it knows of it is not told. */
-static void repeat_to(weft_context *ctx, const weft__notice *notice, bool told, const weft_group *shown,
-                      const int *world, int size)
+ * watchdog tells no goodbye, and so nothing that must come before one. */
+static void repeat_to(weft_context *ctx, const weft__notice *notice, bool told, int rank)
 {
-    for (int i = 0; i < size; i++) {
-        if (world[i] == ctx->rank || weft__is_gone(&ctx->peers[world[i]])) continue;
-        if (ctx->peers[world[i]].local >= 0 && ctx->leaving == WEFT__LEAVES_TOGETHER) continue;
-        if (shown && weft__group_shown_broken(shown, i)) continue;
-        if (weft__peer_reached(ctx, world[i]))
-            weft__p2p_control(ctx->p2p, world[i], WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
-        else if (!told && ctx->leaving != WEFT__LEAVES_TOGETHER)
-            weft__alarm_tell(ctx, world[i], notice);
-    }
+    if (rank == ctx->rank || weft__is_gone(&ctx->peers[rank])) return;
+    if (ctx->peers[rank].local >= 0 && ctx->leaving == WEFT__LEAVES_TOGETHER) return;
+    if (weft__peer_reached(ctx, rank))
+        weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_BROKEN, notice, sizeof *notice);
+    else if (!told && ctx->leaving != WEFT__LEAVES_TOGETHER)
+        weft__alarm_tell(ctx, rank, notice);
 }
 
-static void repeat_late_abort(const weft_group *group)
+static void repeat(weft_context *ctx, const past_break *past)
 {
-    weft__notice notice;
-    if (!group->late_abort) return;
-    notice = weft__late_abort_notice(group);
-    repeat_to(group->ctx, &notice, true, NULL, group->world, group->size);
+    for (int i = 0; i < past->size; i++) repeat_to(ctx, &past->notice, past->told, past->world[i]);
 }
 
-static void repeat_group(weft_group *group)
+/* One more than are kept.  After the goodbyes nobody waits for its word. */
+static void let_oldest_go(weft_context *ctx)
 {
-    weft__notice notice = weft__break_notice(group);
-    group->repeated = true;
-    repeat_to(group->ctx, &notice, group->telling.all, group, group->world, group->size);
-    repeat_late_abort(group);
+    past_break **at = &past_of(ctx)->newest, *oldest;
+    for (int n = 0; *at && n < PAST_BREAKS_MAX; n++) at = &(*at)->next;
+    oldest = *at;
+    if (!oldest) return;
+    *at = oldest->next;
+    if (!ctx->said_bye) repeat(ctx, oldest);
+    free(oldest);
 }
 
-/* Takes it out. */
-static void repeat_past(weft_context *ctx, past_break **at)
-{
-    past_break *past = *at;
-    *at = past->next;
-    repeat_to(ctx, &past->notice, past->told, NULL, past->world, past->size);
-    free(past);
-}
-
-/* The group is over here before the goodbye that must be preceded by word of its break. */
-static void remember(weft_group *group)
+static void keep(const weft_group *group, const weft__notice *notice, bool told, bool to_all)
 {
     weft_context *ctx = group->ctx;
-    past_break **at = &past_of(ctx)->newest, *past;
-    WEFT__ASSERT(weft__holds_engine(ctx));
-    if (atomic_load(&group->state) != WEFT__BROKEN || group->repeated || ctx->said_bye) return;
-    past = malloc(sizeof *past + (size_t)group->size * sizeof *past->world);
-    if (!past) {
-        repeat_group(group);
-        return;
+    past_break *past = malloc(sizeof *past + (size_t)group->size * sizeof *past->world);
+    if (past) {
+        past->notice = *notice;
+        past->told = told;
+        past->size = 0;
+        past->next = past_of(ctx)->newest;
+        past_of(ctx)->newest = past;
     }
-    past->notice = weft__break_notice(group);
-    repeat_late_abort(group);
-    past->told = group->telling.all;
-    past->size = 0; /* of those that do not know of it already */
-    for (int i = 0; i < group->size; i++)
-        if (!weft__group_shown_broken(group, i)) past->world[past->size++] = group->world[i];
-    past->next = past_of(ctx)->newest;
-    past_of(ctx)->newest = past;
-    for (int n = 0; *at && n < PAST_BREAKS_MAX; n++) at = &(*at)->next;
-    if (*at) repeat_past(ctx, at);
+    for (int i = 0; i < group->size; i++) {
+        if (!to_all && weft__group_shown_broken(group, i)) continue;
+        if (past)
+            past->world[past->size++] = group->world[i];
+        else if (!ctx->said_bye)
+            repeat_to(ctx, notice, told, group->world[i]);
+    }
+    let_oldest_go(ctx);
+}
+
+/* The newest goes first: that it broke, and then that it was aborted behind that. */
+static void remember(weft_group *group)
+{
+    weft__notice notice;
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    if (atomic_load(&group->state) != WEFT__BROKEN || group->remembered) return;
+    group->remembered = true;
+    if (group->late_abort) {
+        notice = weft__late_abort_notice(group);
+        keep(group, &notice, true, true);
+    }
+    notice = weft__break_notice(group);
+    keep(group, &notice, group->telling.all, false);
 }
 
 void weft__breaks_repeat(weft_context *ctx)
@@ -126,11 +129,27 @@ void weft__breaks_repeat(weft_context *ctx)
     weft_group *group;
     WEFT__ASSERT(weft__holds_engine(ctx));
     (void)weft__telling_check(ctx, WEFT__NEVER); /* what was put off is told now */
-    while (past_of(ctx)->newest) repeat_past(ctx, &past_of(ctx)->newest);
-    while ((group = next_to_repeat(ctx)) != NULL) {
-        repeat_group(group);
+    weft__groups_retire(ctx);                    /* that may have held them last */
+    while ((group = next_to_remember(ctx)) != NULL) {
+        remember(group);
         weft__group_unref(group);
     }
+    for (const past_break *past = past_of(ctx)->newest; past; past = past->next) repeat(ctx, past);
+}
+
+static bool is_for(const past_break *past, int rank)
+{
+    for (int i = 0; i < past->size; i++)
+        if (past->world[i] == rank) return true;
+    return false;
+}
+
+/* What went to it by the watchdog is on another way than the goodbye that it gets now. */
+static void breaks_late_goodbye(weft_context *ctx, int rank)
+{
+    for (const past_break *past = past_of(ctx)->newest; past; past = past->next)
+        if (is_for(past, rank))
+            weft__p2p_control(ctx->p2p, rank, WEFT__MESSAGE_BROKEN, &past->notice, sizeof past->notice);
 }
 
 /* ---- what is told ---- */
@@ -310,5 +329,6 @@ const weft__protocol weft__breaks_protocol = {.name = "breaks",
                                               .tell_broken = weft__telling_begin,
                                               .tell_death = weft__deaths_tell,
                                               .peer_gone = breaks_peer_gone,
+                                              .late_goodbye = breaks_late_goodbye,
                                               .group_ready = breaks_group_ready,
                                               .group_retired = remember};

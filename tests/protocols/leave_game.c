@@ -156,12 +156,21 @@ static void react(void)
 
 /* ---- what must hold ---- */
 
+/* Who leaves together with all others has nothing under way, and begins nothing: no request of it could end in that somebody has
+ * left.  So nobody's watchdog tells anything then, and who looks for a rank that it had never met takes it for one that has left. */
+static bool has_nothing_to_hear(int rank)
+{
+    return world_rank(rank)->leaving == WEFT__LEAVES_TOGETHER;
+}
+
 static void check_heard_of(int left)
 {
     for (int g = 0; g < group_count; g++)
         for (int rank = 0; broken[g][left] && rank < world.ranks; rank++) {
             const weft__peer *m = &world_rank(rank)->peers[left];
-            if (rank == left || !at[g][rank] || has_said_bye(rank) || was_killed(rank)) continue;
+            if (rank == left || !at[g][rank] || has_said_bye(rank) || was_killed(rank) ||
+                has_nothing_to_hear(rank))
+                continue;
             if (weft__has_left(m) && atomic_load(&at[g][rank]->state) == WEFT__READY)
                 trace_blame("rank %d has heard that rank %d has left, and not that group %d had broken there",
                             rank, left, g);

@@ -1,8 +1,12 @@
-/* test_telling.c - what a game of chance comes to too rarely, of what is told along a tree of hosts (runtime/fault/deaths.h). */
+/* test_telling.c - what a game of chance comes to too rarely: of what is told along a tree of hosts (runtime/fault/deaths.h), and before
+ * goodbyes (runtime/fault/breaks.c). */
+#include "breaks.h"
 #include "chance.h"
 #include "engine.h"
 #include "executors.h"
+#include "group_break.h"
 #include "peer.h"
+#include "protocol.h"
 #include "telling.h"
 #include "trace.h"
 #include "world.h"
@@ -105,10 +109,81 @@ static void test_one_dies_that_has_answered(void **state)
     end();
 }
 
+/* ---- before a goodbye ---- */
+
+enum { LEAVES = 0, HEARS = 2, APART = 4 }; /* neither watches over the other */
+static weft_group *left_group, *heard_group;
+
+/* No word of a watchdog arrives between the two any more: a goodbye over the data plane is in front of all of them. */
+static void begin_two(void)
+{
+    static const int host_of[APART] = {0, 1, 2, 3}, members[] = {LEAVES, HEARS};
+    begin(host_of, APART);
+    wires_part(LEAVES, HEARS);
+    left_group = world_group(LEAVES, world_group_id(0), members, 2);
+    heard_group = world_group(HEARS, world_group_id(0), members, 2);
+}
+
+static void talk(int from, int to)
+{
+    weft_context *ctx = world_rank(from);
+    weft__engine_take(ctx);
+    weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_NONE, NULL, 0);
+    weft__engine_drop(ctx);
+}
+
+static void break_and_leave(void)
+{
+    weft_context *ctx = world_rank(LEAVES);
+    weft__engine_take(ctx);
+    weft__group_break(left_group, &(weft__verdict){WEFT_ERR_MISMATCH, 1, -1, "as the test has it"}, true);
+    weft__engine_drop(ctx);
+    weft_group_free(left_group);
+    weft__engine_take(ctx);
+    weft__breaks_repeat(ctx);
+    weft__p2p_bye(ctx->p2p, WEFT_OK, "", true);
+    ctx->said_bye = true;
+    weft__engine_drop(ctx);
+}
+
+static void end_two(void)
+{
+    world_settle_for(10 * WEFT__MS);
+    check_known(HEARS, LEAVES, WEFT__LEFT);
+    assert_int_equal(atomic_load(&heard_group->state), WEFT__BROKEN);
+    assert_string_equal(heard_group->why, "as the test has it");
+    weft_group_free(heard_group);
+    end();
+}
+
+/* Its answers are awaited still, and so it is held while the goodbyes begin. */
+static void test_freed_and_left(void **state)
+{
+    (void)state;
+    begin_two();
+    talk(LEAVES, HEARS);
+    world_settle_for(10 * WEFT__MS);
+    break_and_leave();
+    end_two();
+}
+
+static void test_met_behind_the_goodbyes(void **state)
+{
+    (void)state;
+    begin_two();
+    break_and_leave();
+    world_settle_for(10 * WEFT__MS);
+    check_known(HEARS, LEAVES, WEFT__LIVES);
+    talk(HEARS, LEAVES);
+    end_two();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_presumed_beside_others),
                                        cmocka_unit_test(test_one_leaves_that_waits),
-                                       cmocka_unit_test(test_one_dies_that_has_answered)};
+                                       cmocka_unit_test(test_one_dies_that_has_answered),
+                                       cmocka_unit_test(test_freed_and_left),
+                                       cmocka_unit_test(test_met_behind_the_goodbyes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
