@@ -1,5 +1,5 @@
-/* test_stops.c - ranks, or all ranks of a host, that are stopped at random for up to 3 s on a busy machine are late, and no
- * more: nobody is accused, nothing ends, every sum is right.
+/* test_stops.c - ranks, or all ranks of a host, that are stopped at random for up to 3 s on a busy machine, by a signal or by a
+ * debugger, or whose callbacks take so long, are late, and no more: nobody is accused, nothing ends, every sum is right.
  *
  * Six ranks on three hosts work and rest by turns, with the heartbeat as by default.  A process of its own stops them, as any of
  * them may be stopped; others compute and nothing else.  STOPS_SECONDS=n goes on for so long, STOPS_LOAD=n has n others compute,
@@ -8,12 +8,14 @@
 #include "job.h"
 #include "skip.h"
 
+#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +26,8 @@ enum {
     STOP_MOST_MS = 3000,
     PAUSE_MOST_MS = 1000,
     REST_MOST_MS = 200,
+    LONG_MS = 3000,    /* of a callback: longer than a host may be silent */
+    THREADS_MOST = 64, /* of one rank, which a debugger stops */
     LOAD_MOST = 256,
     WAIT_MS = 300 * 1000, /* of one operation: who is late may be so for long */
     GROUP_EACH = 16       /* rounds */
@@ -74,20 +78,60 @@ static void signal_all(const job_rank *me, uint64_t victims, int number)
         if (victims >> r & 1) kill(job_pid(me, r), number);
 }
 
+/* As a debugger that is attached: each thread of it stops where it is.  How many; 0: nobody may debug it here. */
+static int hold(pid_t pid, pid_t threads[THREADS_MOST])
+{
+    char path[64];
+    int n = 0, status;
+    DIR *dir;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    dir = opendir(path);
+    for (const struct dirent *e; dir && n < THREADS_MOST && (e = readdir(dir));) {
+        const pid_t thread = (pid_t)strtol(e->d_name, NULL, 10);
+        if (thread <= 0 || ptrace(PTRACE_SEIZE, thread, NULL, NULL)) continue;
+        if (!ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) && waitpid(thread, &status, __WALL) == thread)
+            threads[n++] = thread;
+    }
+    if (dir) closedir(dir);
+    return n;
+}
+
+/* Returns for how many ranks it could. */
+static int debug(const job_rank *me, uint64_t victims, int64_t ms)
+{
+    pid_t threads[RANKS][THREADS_MOST];
+    int count[RANKS] = {0}, held = 0;
+    for (int r = 0; r < RANKS; r++)
+        if (victims >> r & 1) held += (count[r] = hold(job_pid(me, r), threads[r])) > 0;
+    job_sleep_ms(ms);
+    for (int r = 0; r < RANKS; r++)
+        for (int i = 0; i < count[r]; i++) ptrace(PTRACE_DETACH, threads[r][i], NULL, NULL);
+    return held;
+}
+
+static void stop(const job_rank *me, uint64_t victims, int64_t ms)
+{
+    signal_all(me, victims, SIGSTOP);
+    job_sleep_ms(ms);
+    signal_all(me, victims, SIGCONT);
+}
+
 /* Until `over` has an end, which is when who began it has closed the other side; nobody stays stopped. */
 static void stop_them(const job_rank *me, int over, uint64_t seed)
 {
     struct pollfd end = {.fd = over};
     uint64_t words = seed;
-    int stops = 0;
+    int stops = 0, debugged = 0;
     while (!poll(&end, 1, (int)(job_random(&words) % PAUSE_MOST_MS))) {
         const uint64_t victims = draw_victims(&words);
-        signal_all(me, victims, SIGSTOP);
-        job_sleep_ms(1 + (int64_t)(job_random(&words) % STOP_MOST_MS));
-        signal_all(me, victims, SIGCONT);
-        stops++;
+        const int64_t ms = 1 + (int64_t)(job_random(&words) % STOP_MOST_MS);
+        if (stops++ % 2)
+            debugged += debug(me, victims, ms) > 0;
+        else
+            stop(me, victims, ms);
     }
-    printf("             one rank, or a host's, was stopped %d times\n", stops);
+    printf("             one rank, or a host's, was stopped %d times, %d of them by a debugger\n", stops,
+           debugged);
     fflush(stdout);
 }
 
@@ -236,6 +280,47 @@ static void late_is_not_dead(job_rank *me)
     job_leave(me);
 }
 
+/* All ranks of a host at once are in callbacks, one of them twice as long. */
+static void be_long(weft_request *req, weft_status status, void *arg)
+{
+    (void)req;
+    (void)status;
+    job_sleep_ms(*(const int64_t *)arg);
+}
+
+static void callbacks_are_long(job_rank *me)
+{
+    const int64_t ms = me->rank == RANKS - 1 ? (int64_t)2 * LONG_MS : LONG_MS;
+    const weft_call call = {.done = be_long, .arg = (void *)&ms, .timeout_ms = WAIT_MS};
+    work w = {.me = me, .words = 1};
+    weft_request *req = NULL;
+    int64_t from;
+    w.in = job_alloc(me, COUNT_MOST * sizeof *w.in);
+    w.out = job_alloc(me, COUNT_MOST * sizeof *w.out);
+    cables_enter_job(me, host_of(me->rank));
+    job_join(me);
+    job_acquaint(me);
+    from = job_now_ns();
+    CHECK_OK(weft_barrier(me->world, host_of(me->rank) == HOSTS - 1 ? &call : NULL, &req));
+    for (int i = 0; i < GROUP_EACH; i++) sum_is_right(&w, w.me->world); /* nobody is held up by that */
+    group_is_made(&w);
+    job_sleep_ms(LONG_MS); /* and idle */
+    nobody_is_accused(&w);
+    await(&w, req);
+    if (host_of(me->rank) == HOSTS - 1) CHECK(job_now_ns() - from >= ms * INT64_C(1000000));
+    job_meet(me);
+    nobody_is_accused(&w);
+    job_leave(me);
+}
+
+static void callbacks(void **state)
+{
+    (void)state;
+    CABLES_OR_SKIP();
+    job_run(&(job_plan){
+        .ranks = RANKS, .body = callbacks_are_long, .bare = true, .processes = true, .timeout_ms = WAIT_MS});
+}
+
 static void stops(void **state)
 {
     (void)state;
@@ -250,6 +335,6 @@ static void stops(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(stops)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(stops), cmocka_unit_test(callbacks)};
     return CABLES_MAIN(HOSTS, tests, argc, argv);
 }
