@@ -37,10 +37,10 @@ enum { HALVE, GATHER, ROOT, PHASES };
 #define UNLIKE_MOST \
     4 /* numbers of members, of which each cuts its shares into lanes at those of the others */
 
-/* How many there are, of UNLIKE_MOST + 1 at most. */
-static int unlike_numbers(const weft__schedule *s)
+/* The first so many of them, and how many there are, of UNLIKE_MOST + 1 at most. */
+static int find_numbers(const weft__schedule *s, int seen[UNLIKE_MOST])
 {
-    int seen[UNLIKE_MOST], n = 0;
+    int n = 0;
     for (int h = 0; h < weft__hosts(s) && n <= UNLIKE_MOST; h++) {
         const int members = weft__members_of_host(s, h);
         int i = 0;
@@ -54,12 +54,28 @@ static int unlike_numbers(const weft__schedule *s)
 
 bool weft__arcs_serve(const weft__schedule *s)
 {
-    return !weft__is_power_of_two(s->size) && unlike_numbers(s) == 1;
+    int seen[UNLIKE_MOST];
+    return !weft__is_power_of_two(s->size) && find_numbers(s, seen) == 1;
 }
 
-bool weft__arcs_serve_all_reduce(const weft__schedule *s)
+#define LANE_LEAST \
+    2048 /* bytes: who is alone on its host, beside many on others, has messages for each of their shares */
+
+/* Each number of members cuts what is there at its shares' ends. */
+static size_t lanes_most(const weft__schedule *s)
 {
-    return !weft__is_power_of_two(s->size) && unlike_numbers(s) <= UNLIKE_MOST;
+    int seen[UNLIKE_MOST];
+    const int n = find_numbers(s, seen);
+    size_t lanes = 1;
+    for (int i = 0; i < n; i++) lanes += (size_t)seen[i] - 1;
+    return lanes;
+}
+
+bool weft__arcs_serve_all_reduce(const weft__schedule *s, const weft__op *op)
+{
+    int seen[UNLIKE_MOST];
+    if (weft__is_power_of_two(s->size) || find_numbers(s, seen) > UNLIKE_MOST) return false;
+    return weft__arcs_serve(s) || op->count * s->element >= LANE_LEAST * lanes_most(s);
 }
 
 static circles circles_of(weft__schedule *s)

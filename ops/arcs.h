@@ -5,8 +5,8 @@
 
 /* Is the number of ranks no power of two, and are there as many on each host? */
 bool weft__arcs_serve(const weft__schedule *s);
-/* An all_reduce may have a few unlike numbers. */
-bool weft__arcs_serve_all_reduce(const weft__schedule *s);
+/* An all_reduce that is long enough may have a few unlike numbers. */
+bool weft__arcs_serve_all_reduce(const weft__schedule *s, const weft__op *op);
 
 weft__build_fn weft__build_arcs_all_reduce;
 weft__build_fn weft__build_arcs_broadcast;

@@ -336,7 +336,11 @@ static void tell_other(weft__schedule *s, size_t count, const gathered *g)
 
 void weft__build_halving_all_reduce(weft__schedule *s, const weft__op *op)
 {
-    if (weft__arcs_serve_all_reduce(s)) {
+    if (!op->count) { /* else who is alone on its host would hear from nobody, and notice no disagreement */
+        weft__build_doubling_all_reduce(s, op);
+        return;
+    }
+    if (weft__arcs_serve_all_reduce(s, op)) {
         weft__build_arcs_all_reduce(s, op);
         return;
     }

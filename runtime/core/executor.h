@@ -71,7 +71,7 @@ struct weft__executor {
     bool (*outlives_group)(const weft_request *req);
     weft__phase (*phase)(const weft_request *req); /* with WEFT__HAS_PHASES */
     /* Which other one it waits for in the order of operations; NULL, or none such: for no other. */
-    const weft_request *(*behind)(const weft_request *req);
+    weft_request *(*behind)(const weft_request *req);
 };
 
 /* The executor of an operation of that kind in that memory. */

@@ -187,9 +187,9 @@ struct weft_group {
     uint64_t order_floor;    /* what is begun in it proposes no less, */
     uint64_t order_promised; /* and gets no less than that, as another member will not propose less */
     uint64_t order_met;      /* number of the last operation that all are known to have begun */
+    uint64_t order_last;     /* the last final place of one of its collectives */
     bool asks_order;         /* others are asked for that, and have not answered */
-    weft__list unplaced;     /* tickets of its collectives that are not final, in the order of numbers; */
-    int placeless;           /* of these, those that this rank has begun without a place */
+    weft__list unplaced;     /* tickets of its collectives that are not final, in the order of numbers */
     weft__list line; /* engine: tickets that wait for those before them in the group (device/line.h) */
     struct weft__occurrence *occurrences; /* engine: how often each new_group was asked for */
     uint32_t shrinks;                     /* engine: how often this rank has shrunk it */

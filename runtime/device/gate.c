@@ -58,7 +58,7 @@ static bool comes_at_once(const weft_group *group)
     return group->shm_coll.taken >= group->shm_coll.of_program;
 }
 
-const weft_request *weft__gate_behind(const weft_request *req)
+weft_request *weft__gate_behind(const weft_request *req)
 {
     const weft__ticket *before;
     if (!is_ordered(req->device)) return NULL;
@@ -71,10 +71,10 @@ void weft__gate_enter(weft__device *d, bool ready)
     const weft_request *req = d->req;
     weft__ticket *ticket = &d->fused->ticket;
     const uint64_t rank = (uint32_t)req->group->rank;
-    bool placed;
+    const bool placed = ready && carries_place(d) && comes_at_once(req->group);
     if (!is_ordered(d)) return;
     weft__gate_ticket(d->fused);
-    placed = weft__order_begin(req->group, ticket, ready && carries_place(d) && comes_at_once(req->group));
+    weft__order_begin(req->group, ticket);
     if (!carries_place(d)) return;
     d->gate.says[MOST] = (uint64_t)ticket->length << 32 | rank;
     d->gate.says[LEAST] = (uint64_t)~ticket->length << 32 | rank;

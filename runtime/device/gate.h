@@ -22,7 +22,7 @@ void weft__gate_make(weft__device *d);
 /* The host plane is about to begin it: takes the place in the order that it proposes.  ready: its communicator is there. */
 void weft__gate_enter(weft__device *d, bool ready);
 /* The operation that `req` waits for in the order, as another one that it stands behind has no final place; NULL: none. */
-const weft_request *weft__gate_behind(const weft_request *req);
+weft_request *weft__gate_behind(const weft_request *req);
 /* All members have come.  False: one of them issues another number together, and the group is broken. */
 bool weft__gate_opened(weft__device *d);
 /* What the ticket of collectives that are fused says, all of which are known. */

@@ -74,7 +74,7 @@ void weft__ticket_begin(weft__ticket *ticket)
     weft__list_init(&ticket->mate);
     ticket->state = WEFT__TICKET_OUTSIDE;
     ticket->raise = 0;
-    ticket->alone = ticket->counted = ticket->placeless = ticket->waits = false;
+    ticket->alone = ticket->counted = ticket->opened = ticket->waits = false;
 }
 
 void weft__ticket_to(weft__ticket *ticket, weft__ticket_state to)
@@ -287,34 +287,29 @@ static void call_turns(weft_context *ctx)
 
 /* ---- those of a group keep their order ---- */
 
-bool weft__order_begin(weft_group *group, weft__ticket *ticket, bool can)
+void weft__order_begin(weft_group *group, weft__ticket *ticket)
 {
-    const bool others = group->placeless > ticket->placeless;
     WEFT__ASSERT(weft__holds_engine(group->ctx));
     ticket->group = group;
     if (weft__list_empty(&ticket->mate)) weft__list_append(&group->unplaced, &ticket->mate);
-    if (can && !others) return true;
-    if (!ticket->placeless) group->placeless++;
-    ticket->placeless = true;
-    return false;
 }
 
 /* It is final, or over. */
 static void leave_mates(weft__ticket *ticket)
 {
-    if (ticket->placeless) ticket->group->placeless--;
-    ticket->placeless = ticket->waits = false;
+    ticket->opened = ticket->waits = false;
     weft__list_remove(&ticket->mate);
 }
 
-/* The first of these that waits and need not; NULL: none. */
-static weft__ticket *next_to_enter(const weft_group *group)
+/* The first of these that can move up: it waits to enter, behind such as have, or its gate has opened and it is the first.  NULL:
+ * none. */
+static weft__ticket *next_to_move_up(const weft_group *group)
 {
     if (atomic_load(&group->state) == WEFT__BROKEN) return NULL;
     WEFT__LIST_EACH(&group->unplaced, at)
     {
         weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, mate);
-        if (ticket->waits) return ticket;
+        if (ticket->waits || (ticket->opened && at == group->unplaced.next)) return ticket;
         if (ticket->state != WEFT__TICKET_PROPOSED) return NULL;
     }
     return NULL;
@@ -322,6 +317,7 @@ static weft__ticket *next_to_enter(const weft_group *group)
 
 static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
+    const bool of_group = !weft__list_empty(&ticket->mate);
     leave_mates(ticket);
     see(ctx, stamp);
     is_answered(ticket);
@@ -329,6 +325,10 @@ static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
     weft__ticket_to(ticket, WEFT__TICKET_FINAL);
     ticket->counted = true;
     order_of(ctx)->finals++;
+    if (!of_group) return;
+    ticket->group->order_last = stamp;
+    lift(ctx, ticket->group, ticket->key.number + 1,
+         stamp + 1); /* what is behind it in its group gets more */
 }
 
 uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t number)
@@ -427,14 +427,33 @@ static void propose(weft_context *ctx, weft__ticket *ticket)
         weft__p2p_control(ctx->p2p, ticket->world[0], WEFT__MESSAGE_PROPOSE, &mine, sizeof mine);
 }
 
+/* The largest that its gate has told, or one beyond what its group had last: all members find the same. */
+static void place_opened(weft_context *ctx, weft__ticket *ticket)
+{
+    weft_group *group = ticket->group;
+    const uint64_t stamp = ticket->most > group->order_last ? ticket->most : group->order_last + 1;
+    if (WEFT__UNLIKELY(stamp < ticket->stamp)) {
+        ticket->opened = false;
+        take_out(ctx, ticket);
+        ticket->refuse(ticket, WEFT_ERR_SYSTEM,
+                       "a rank has promised a later place in the order of operations than it has proposed");
+        return;
+    }
+    make_final(ctx, ticket, stamp);
+}
+
 /* Those of the group that need not wait for others of it any more. */
 static void move_up(weft_context *ctx, weft_group *group)
 {
     weft__ticket *ticket;
     weft__group_ref(group); /* one that is refused breaks it, which may settle its last request */
-    while ((ticket = next_to_enter(group)) != NULL) {
-        ticket->waits = false;
-        propose(ctx, ticket);
+    while ((ticket = next_to_move_up(group)) != NULL) {
+        if (ticket->opened) {
+            place_opened(ctx, ticket);
+        } else {
+            ticket->waits = false;
+            propose(ctx, ticket);
+        }
     }
     weft__group_unref(group);
 }
@@ -442,16 +461,10 @@ static void move_up(weft_context *ctx, weft_group *group)
 void weft__order_opened(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
     WEFT__ASSERT(weft__holds_engine(ctx) && ticket->state == WEFT__TICKET_AT_GATE, ticket->state);
-    if (WEFT__UNLIKELY(stamp < ticket->stamp)) {
-        take_out(ctx, ticket);
-        ticket->refuse(ticket, WEFT_ERR_SYSTEM,
-                       "a rank has promised a later place in the order of operations than it has proposed");
-        return;
-    }
+    is_answered(ticket);
+    ticket->most = stamp;
+    ticket->opened = true;
     if (ticket->group->order_met < ticket->last) ticket->group->order_met = ticket->last;
-    make_final(ctx, ticket, stamp);
-    /* Whoever proposed that has proposed more for each later one of the group, or will. */
-    lift(ctx, ticket->group, ticket->key.number + 1, stamp + 1);
     move_up(ctx, ticket->group);
     call_turns(ctx);
 }
@@ -514,6 +527,18 @@ static void take_word(weft_context *ctx, weft__ticket *ticket, int peer, int typ
         make_final(ctx, ticket, w->stamp);
 }
 
+/* What becomes final by it, or is refused, may have others of its group behind it. */
+static void heed(weft_context *ctx, weft__ticket *ticket, int peer, int type, const word *w)
+{
+    const bool of_group = !weft__list_empty(&ticket->mate);
+    weft_group *group = ticket->group;
+    if (of_group) weft__group_ref(group);
+    take_word(ctx, ticket, peer, type, w);
+    if (!of_group) return;
+    move_up(ctx, group);
+    weft__group_unref(group);
+}
+
 static void order_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
 {
     word w;
@@ -533,7 +558,7 @@ static void order_message(weft_context *ctx, int peer, int type, const void *byt
     else if (type == WEFT__MESSAGE_PROPOSE && (!ticket || ticket->state == WEFT__TICKET_AT_GATE))
         weft__early_keep(ctx, w.key.group, type, peer, &w, sizeof w); /* its gate has yet to open here */
     else if (ticket)
-        take_word(ctx, ticket, peer, type, &w);
+        heed(ctx, ticket, peer, type, &w);
     call_turns(ctx);
 }
 

@@ -28,8 +28,9 @@
  *   - a final stamp is at least what each member has proposed, or was promised by another one that has yet to propose;
  *   - a rank issues in the order of stamps (equal ones: of keys), and nothing behind what may still get a smaller one;
  *   - so of any operations, of whatever groups, also round a circle of these, all ranks find one order;
- *   - collectives of one group have their places in the order of their numbers.  A rank that gave one no place at its gate
- *     gives none to those behind it before that one is final, and what goes by messages enters behind those before it.
+ *   - collectives of one group, but for splittings of its communicator, have their places in the order of their numbers.  What has
+ *     its place by its gate is final once all those before it are, at the largest proposal or one beyond the last of these; what
+ *     goes by messages enters once those before it have, or are final.  All have begun them by then: neither waits for a caller.
  * Engine held throughout. */
 #ifndef WEFT_RUNTIME_ORDER_H
 #define WEFT_RUNTIME_ORDER_H
@@ -72,12 +73,12 @@ struct weft__ticket {
     uint64_t last; /* AT_GATE: number of the last operation in it that this rank has begun */
     uint64_t
         raise; /* AT_GATE: the stamp that others were asked for; 0: they were not, or one has promised it */
-    bool counted;   /* among those of the order that are final */
-    bool placeless; /* this rank has begun it without a place: counted in group->placeless */
-    bool waits;     /* to enter, behind what its group has begun before */
-    bool alone;     /* it needs no order in common with others, only its communicator (line.h) */
-    uint64_t most;  /* first rank: the largest proposal so far */
-    int missing;    /* first rank: proposals yet to come */
+    bool counted;  /* among those of the order that are final */
+    bool opened;   /* its gate has told `most`, and it waits for what its group has begun before */
+    bool waits;    /* to enter, likewise */
+    bool alone;    /* it needs no order in common with others, only its communicator (line.h) */
+    uint64_t most; /* the largest proposal: that its gate has told; first rank: so far */
+    int missing;   /* first rank: proposals yet to come */
     /* Its turn has come; it has left. */
     void (*go)(weft__ticket *ticket);
     /* It cannot go: another rank has another length, or its communicator was not made.  It has left. */
@@ -88,9 +89,8 @@ struct weft__ticket {
 void weft__ticket_begin(weft__ticket *ticket);
 /* Only for who has an order of its own (line.h), or begins anew. */
 void weft__ticket_to(weft__ticket *ticket, weft__ticket_state to);
-/* An operation of the group begins, which is the ticket's only one or its next.  can: it could have its place by its agreement.
- * False: it has none, and goes by messages. */
-bool weft__order_begin(weft_group *group, weft__ticket *ticket, bool can);
+/* An operation of the group begins, which is the ticket's only one or its next. */
+void weft__order_begin(weft_group *group, weft__ticket *ticket);
 /* What this rank proposes in the agreement of that operation, which has begun so. */
 uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t number);
 /* All agreements of it have been come to: the largest proposal in them.  go follows, perhaps before this returns. */

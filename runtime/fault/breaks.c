@@ -92,13 +92,7 @@ static void keep(const weft_group *group, const weft__notice *notice, bool told,
 {
     weft_context *ctx = group->ctx;
     past_break *past = malloc(sizeof *past + (size_t)group->size * sizeof *past->world);
-    if (past) {
-        past->notice = *notice;
-        past->told = told;
-        past->size = 0;
-        past->next = past_of(ctx)->newest;
-        past_of(ctx)->newest = past;
-    }
+    if (past) *past = (past_break){.notice = *notice, .told = told, .next = past_of(ctx)->newest};
     for (int i = 0; i < group->size; i++) {
         if (!to_all && weft__group_shown_broken(group, i)) continue;
         if (past)
@@ -106,6 +100,12 @@ static void keep(const weft_group *group, const weft__notice *notice, bool told,
         else if (!ctx->said_bye)
             repeat_to(ctx, notice, told, group->world[i]);
     }
+    if (!past) return;
+    if (!past->size) { /* all of them show that they know of it */
+        free(past);
+        return;
+    }
+    past_of(ctx)->newest = past;
     let_oldest_go(ctx);
 }
 

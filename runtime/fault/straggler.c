@@ -108,12 +108,21 @@ static void record_stopped(const weft_request *req)
     }
 }
 
+/* What this rank's has to let go first; NULL: nothing, or no collective. */
+static weft_request *find_behind(const weft_request *req)
+{
+    weft_request *other = req->executor->behind ? req->executor->behind(req) : NULL;
+    return other && weft__kind_traits(other->op.kind) & WEFT__COLLECTIVE ? other : NULL;
+}
+
 void weft__straggler_ask(weft_request *req)
 {
     bool first = req->asked_ns == 0;
+    weft_request *behind = find_behind(req);
     int64_t since;
     if (first) req->asked_ns = weft__now_ns();
     weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
+    if (behind) behind->asked_ns = ask_of(behind);
     if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return;
     since = ask_of(req);
     if (first) req->asked_ns = since;
@@ -205,16 +214,17 @@ static bool is_less_far(weft__phase a, weft__phase b)
 
 static void missing_text(const weft_request *req, int member, char *text, size_t bytes);
 
-/* What this rank's has to let go first, and who has not come to that: " behind all_reduce #3 on group tp; rank 2 ..." */
+/* Where it stands, and who has not come to what is before it, if anybody was asked: ", behind all_reduce #3 on group tp;
+ * rank 2 ..." */
 static void behind_text(const weft_request *req, char *text, size_t bytes)
 {
-    const weft_request *other = req->executor->behind ? req->executor->behind(req) : NULL;
+    const weft_request *other = find_behind(req);
     int n;
     *text = 0;
     if (!other) return;
     n = snprintf(text, bytes, ", behind %s #%llu on group %s", weft__kind_name(other->op.kind),
                  (unsigned long long)other->sequence, other->group->label);
-    if (!(weft__kind_traits(other->op.kind) & WEFT__COLLECTIVE)) return;
+    if (!other->asked_ns) return;
     look_again(other);
     for (int i = 0; i < other->group->size; i++) {
         if (has_joined(other, i)) continue;

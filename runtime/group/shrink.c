@@ -363,16 +363,16 @@ static void shrink_take_message(weft_context *ctx, int peer, int type, const voi
     (void)take(ctx, peer, type, bytes, length, false);
 }
 
-bool weft__shrink_takes(weft_context *ctx, int lead, const void *bytes, size_t length)
+bool weft__shrink_takes(weft_context *ctx, int lead, int type, const void *bytes, size_t length)
 {
-    return take(ctx, lead, WEFT__MESSAGE_SHRINK_READY, bytes, length, true);
+    return take(ctx, lead, type, bytes, length, true);
 }
 
-void weft__shrink_held(weft_context *ctx, const void *ready, const unsigned char *ranks)
+void weft__shrink_held(weft_context *ctx, const void *word, const unsigned char *ranks)
 {
     weft__shrink_message m; /* what stands in a word is not aligned */
     attempt *a;
-    memcpy(&m, ready, sizeof m);
+    memcpy(&m, word, sizeof m);
     a = weft__shrink_find(ctx, m.group, m.occurrence);
     if (!a || a->state != WEFT__SHRINK_HELD || a->verdict->id != m.id) return;
     for (int i = 0; i < a->size; i++)

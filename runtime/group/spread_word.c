@@ -43,7 +43,7 @@ bool weft__spread_word_is_sound(const weft_context *ctx, const weft__spread_word
 
 bool weft__spread_counts(int type)
 {
-    return type == WEFT__MESSAGE_SHRINK_READY;
+    return type == WEFT__MESSAGE_SHRINK_READY || type == WEFT__MESSAGE_SHRINK_DONE;
 }
 
 /* ---- answers ---- */

@@ -294,7 +294,8 @@ static bool hear(weft_context *ctx, const weft__spread_word *w)
      * said what this rank lacked. */
     const bool is_of_shrink = w->type >= WEFT__MESSAGE_SHRINK_JOIN && w->type <= WEFT__MESSAGE_SHRINK_EXPIRED;
     if (weft__is_gone(origin) && (!weft__has_left(origin) || is_of_shrink)) return false;
-    if (weft__spread_counts(w->type)) return weft__shrink_takes(ctx, w->origin, message, w->length);
+    if (weft__spread_counts(w->type))
+        return weft__shrink_takes(ctx, w->origin, (int)w->type, message, w->length);
     WEFT__EACH_PROTOCOL(ctx, p)
     {
         if (w->type >= p->first && w->type <= p->last)

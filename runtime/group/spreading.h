@@ -24,8 +24,9 @@
  * A host that is TOLD or PASSING is gone past when its speaker is gone or unreachable; one that is TOLD also when it says that it
  * cannot, or says nothing for SILENCE_NS.  Then each other rank there is told alone, and the hosts below it get a SPREAD from here.
  *
- * One word is counted: READY of a group that shrinks (shrink.c), which its lead makes only once all hold it.  A rank that has it may
- * hold it or not: it holds another one, or has given up.  So each answer says whether its sender holds it, and ALL_HAVE which ranks
+ * Two words are counted: READY of a group that shrinks (shrink.c), which its lead makes only once all hold it, and DONE, without
+ * which who holds it would wait.  A rank that has READY may hold the group or not: it holds another one, or has given up.  So each
+ * answer says whether its sender holds it, and ALL_HAVE which ranks
  * do, by a set: of those that have said so, whatever who passes it on takes the others for.  The lead hears of them by that, in place
  * of a word from each.  Of such a word
  *   - a host that is PASSING is gone past too, where nothing more comes of it for SILENCE_NS and as long again for each level below
@@ -47,7 +48,7 @@
  * - Who knows that one of the ranks in the set has died, with which the word may be lost for a while, asks the lead before it
  *   gives up (weft__group_create_doubt).
  * - A word may come twice.  A rank sends it on once, as long as it remembers it (spread_word.h), so each host is sent it by no
- *   more ranks than there are slow ones above it, and one.
+ *   more ranks than there are slow ones above it, and one; a word that is counted also by each above one that says nothing.
  * - It does not come behind what the lead sends by itself, nor before that.
  * - Words go to hosts of higher numbers only, so each ends. */
 #ifndef WEFT_GROUP_SPREADING_H

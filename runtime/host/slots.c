@@ -31,6 +31,8 @@ uint64_t weft__slots_take(weft__segment *segment)
     atomic_fetch_add_explicit(&slots->use, 1, memory_order_release);
     atomic_store_explicit(&slots->consumed, 0, memory_order_relaxed);
     atomic_store_explicit(&slots->withdrawn, 0, memory_order_relaxed);
+    atomic_store_explicit(&slots->begun, 0, memory_order_relaxed);
+    atomic_store_explicit(&slots->floor, 0, memory_order_relaxed);
     memset(slots->slot, 0, sizeof slots->slot);
     return offset;
 }

@@ -33,8 +33,10 @@ struct weft__member_slots {
         WEFT__LINE) _Atomic uint64_t consumed; /* every round up to this one has been read by this rank */
     _Atomic uint64_t use;       /* how often it has been taken: a group's slots are not its slots any more */
     _Atomic uint32_t withdrawn; /* 1: what this rank announced in place may be written by now */
-    /* For the places of its group's operations on devices (device/order.c): */
-    _Atomic uint64_t begun; /* number of the last whose place this rank proposes in its agreement */
+    /* For the places of its group's operations on devices (device/order.c), which all members read as they begin one: apart from
+     * what changes with each round. */
+    _Alignas(WEFT__LINE) _Atomic uint64_t
+        begun;              /* number of the last whose place this rank proposes in its agreement */
     _Atomic uint64_t floor; /* who begins one later proposes no less */
     weft__slot slot[WEFT__SLOTS];
     /* WEFT__SLOTS areas of ctx->slot_bytes follow */

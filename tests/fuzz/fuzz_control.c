@@ -151,7 +151,7 @@ static void open_rank(void)
                                   .drop = drop_comm};
     const int world[] = {0, 1, 2, 3, 4}, host[] = {NEAR, ME};
     memset(&rank, 0, sizeof rank);
-    weft__list_init(&rank.ticket.link);
+    weft__ticket_begin(&rank.ticket);
     rank.ctx = lone_rank_open((lone_wires){.sent = keep_sent});
     rank.near = lone_rank_near();
     rank.ctx->modules[WEFT_MEMORY_CUDA].backend = &module;
@@ -344,7 +344,7 @@ static void step_ticket(input *in)
                                  .length = 1,
                                  .go = ticket_goes,
                                  .refuse = ticket_refused};
-    weft__list_init(&rank.ticket.link);
+    weft__ticket_begin(&rank.ticket);
     weft__engine_take(rank.ctx);
     weft__order_enter(rank.ctx, &rank.ticket);
     weft__engine_drop(rank.ctx);

@@ -129,7 +129,8 @@ static void begin(held_ticket *h, bool counts)
     for (uint64_t n = op->first; n < op->first + op->length && sizes[h->group] > 1; n++) {
         uint64_t stamp = 0;
         if (group->started < n) group->started = n;
-        if (weft__order_begin(group, &h->ticket, !h->not_there))
+        weft__order_begin(group, &h->ticket);
+        if (!h->not_there)
             stamp = weft__order_arrive(group, &h->ticket, n);
         else if (counts)
             op->not_there = true;
@@ -333,8 +334,7 @@ static void draw_ticket(int rank, int i)
                                .length = ops[i].length,
                                .go = go,
                                .refuse = refuse};
-    weft__list_init(&h->ticket.link);
-    weft__list_init(&h->ticket.mate);
+    weft__ticket_begin(&h->ticket);
     h->not_there = ops[i].early && chance_one_in(2);
     if (!lengths_differ || !ops[i].early || rank != members[g][sizes[g] - 1]) return;
     h->ticket.length++;

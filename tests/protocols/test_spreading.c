@@ -307,6 +307,19 @@ static void test_who_is_taken_for_gone_is_not_counted(void **state)
     assert_int_equal(weft_test(reqs[LEAD]), WEFT_PENDING);
     world_settle_for(5000 * WEFT__MS);
     world_settle_for(1 * WEFT__MS);
+    all_have_it(LEAD, LAST); /* that it is made, too */
+    end();
+}
+
+/* Before the lead asks anybody itself. */
+static void test_who_is_taken_for_gone_is_told_by_who_is_above(void **state)
+{
+    (void)state;
+    begin_to_shrink(300);
+    weft__engine_take(world_rank(SECOND));
+    weft__peer_gone(world_rank(SECOND), LAST, WEFT__LEFT, true, "has left");
+    weft__engine_drop(world_rank(SECOND));
+    world_settle_for(350 * WEFT__MS);
     all_have_it(LEAD, SECOND);
     end();
 }
@@ -379,6 +392,7 @@ int main(void)
                                        cmocka_unit_test(test_one_is_reached_again),
                                        cmocka_unit_test(test_one_stops_that_counts_who_holds_it),
                                        cmocka_unit_test(test_who_is_taken_for_gone_is_not_counted),
+                                       cmocka_unit_test(test_who_is_taken_for_gone_is_told_by_who_is_above),
                                        cmocka_unit_test(test_what_is_no_word)};
     setenv("WEFT_LOG", "0", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

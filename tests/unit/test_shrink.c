@@ -246,7 +246,8 @@ static void test_a_verdict_tells_of_all(void **state)
 static bool takes(const told *t)
 {
     weft__shrink_message *m = message_of(WEFT__MESSAGE_SHRINK_READY, WEFT_OK, t);
-    const bool holds = weft__shrink_takes(ctx, BEFORE, m, weft__shrink_message_bytes(m));
+    const bool holds =
+        weft__shrink_takes(ctx, BEFORE, WEFT__MESSAGE_SHRINK_READY, m, weft__shrink_message_bytes(m));
     weft__reserve_give(m);
     return holds;
 }
@@ -278,7 +279,8 @@ static void test_who_holds_another_group_does_not_hold_it(void **state)
     assert_true(takes(&all));
     m = message_of(WEFT__MESSAGE_SHRINK_READY, WEFT_OK, &all);
     m->id = made_by_before + 1;
-    assert_false(weft__shrink_takes(ctx, BEFORE, m, weft__shrink_message_bytes(m)));
+    assert_false(
+        weft__shrink_takes(ctx, BEFORE, WEFT__MESSAGE_SHRINK_READY, m, weft__shrink_message_bytes(m)));
     weft__reserve_give(m);
     end();
 }

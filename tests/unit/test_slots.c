@@ -35,11 +35,15 @@ static void test_rows(void **state)
         assert_true(atomic_load(&slots->consumed) == i + 1); /* no area reaches into another row */
         assert_int_equal(*weft__slot_area(slots, 3, slot_bytes), (int)i);
     }
+    atomic_store(&weft__slots_at(segments[1], taken[2])->begun, 99);
+    atomic_store(&weft__slots_at(segments[1], taken[2])->floor, 99);
     weft__segment_give(segments[1], taken[2]);
     again = weft__slots_take(segments[1]);
     assert_true(again == taken[2]);
     assert_int_equal(atomic_load(&weft__slots_at(segments[0], again)->slot[3].sequence), 0);
     assert_int_equal(atomic_load(&weft__slots_at(segments[0], again)->consumed), 0);
+    assert_int_equal(atomic_load(&weft__slots_at(segments[0], again)->begun), 0);
+    assert_int_equal(atomic_load(&weft__slots_at(segments[0], again)->floor), 0);
     assert_int_equal(atomic_load(&weft__slots_at(segments[0], again)->use), 2);
     assert_null(weft__slots_at(segments[0], again + 8));
     for (int i = 0; i < 2; i++) weft__segment_free(segments[i]);
