@@ -52,6 +52,19 @@ void weft__gate_ticket(weft__device *first)
     for (const weft__device *d = first; d; d = d->next) ticket->length++;
 }
 
+/* Where a group has communicators of two modules, one that is there waits for nothing behind one that is still made. */
+static bool some_connect(const weft_group *group)
+{
+    if (group->ctx->module_count < 2) return false;
+    WEFT__LIST_EACH(&group->unplaced, at)
+    {
+        const weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, mate);
+        if (!weft__device_comm_is_ready(group, WEFT__OWNER(ticket, weft__device, ticket)->module))
+            return true;
+    }
+    return false;
+}
+
 /* The agreement comes behind those in host memory. */
 static bool comes_at_once(const weft_group *group)
 {
@@ -71,7 +84,7 @@ void weft__gate_enter(weft__device *d, bool ready)
     const weft_request *req = d->req;
     weft__ticket *ticket = &d->fused->ticket;
     const uint64_t rank = (uint32_t)req->group->rank;
-    const bool placed = ready && carries_place(d) && comes_at_once(req->group);
+    const bool placed = ready && carries_place(d) && comes_at_once(req->group) && !some_connect(req->group);
     if (!is_ordered(d)) return;
     weft__gate_ticket(d->fused);
     weft__order_begin(req->group, ticket);

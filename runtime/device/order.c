@@ -72,6 +72,7 @@ void weft__ticket_begin(weft__ticket *ticket)
 {
     weft__list_init(&ticket->link);
     weft__list_init(&ticket->mate);
+    ticket->group = NULL;
     ticket->state = WEFT__TICKET_OUTSIDE;
     ticket->raise = 0;
     ticket->alone = ticket->counted = ticket->opened = ticket->waits = false;
@@ -339,9 +340,11 @@ uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t nu
     show_begun(group, number);
     if (stamp < group->order_floor) stamp = group->order_floor;
     see(ctx, stamp);
-    /* It gets no less than that; but what was held and begins again may be before those that others have promised. */
-    at = ticket->state == WEFT__TICKET_OUTSIDE && stamp < group->order_promised ? group->order_promised
-                                                                                : stamp;
+    /* It gets no less than that; but what begins again may be before those that others have promised. */
+    at = ticket->state == WEFT__TICKET_OUTSIDE && ticket->mate.next == &group->unplaced &&
+                 stamp < group->order_promised
+             ? group->order_promised
+             : stamp;
     if (ticket->state == WEFT__TICKET_OUTSIDE) {
         ticket->group = group;
         ticket->stamp = at;
@@ -488,6 +491,8 @@ void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
 const weft__ticket *weft__order_before(const weft_context *ctx, const weft__ticket *ticket)
 {
     const weft__ticket *before = NULL;
+    if (ticket->opened && ticket->mate.prev != &ticket->group->unplaced)
+        return WEFT__LIST_ENTRY(ticket->group->unplaced.next, weft__ticket, mate);
     WEFT__LIST_EACH(&order_of(ctx)->tickets, at)
     {
         const weft__ticket *t = WEFT__LIST_ENTRY(at, weft__ticket, link);

@@ -97,7 +97,8 @@ uint64_t weft__order_arrive(weft_group *group, weft__ticket *ticket, uint64_t nu
 void weft__order_opened(weft_context *ctx, weft__ticket *ticket, uint64_t stamp);
 /* Another rank issues so many together: refuses it. */
 void weft__order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint32_t length);
-/* What it waits for, if it stands in the order: the first there without a final place, if that is another one; else NULL. */
+/* What it waits for, if it stands in the order: the first of its group, if its gate has opened; else the first there without a
+ * final place; NULL if that is itself. */
 const weft__ticket *weft__order_before(const weft_context *ctx, const weft__ticket *ticket);
 /* Its agreements have given it no place: it stands in no order before it enters. */
 void weft__order_unplaced(weft_context *ctx, weft__ticket *ticket);

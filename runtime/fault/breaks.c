@@ -94,7 +94,7 @@ static void keep(const weft_group *group, const weft__notice *notice, bool told,
     past_break *past = malloc(sizeof *past + (size_t)group->size * sizeof *past->world);
     if (past) *past = (past_break){.notice = *notice, .told = told, .next = past_of(ctx)->newest};
     for (int i = 0; i < group->size; i++) {
-        if (!to_all && weft__group_shown_broken(group, i)) continue;
+        if (i == group->rank || (!to_all && weft__group_shown_broken(group, i))) continue;
         if (past)
             past->world[past->size++] = group->world[i];
         else if (!ctx->said_bye)

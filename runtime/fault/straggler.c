@@ -18,9 +18,10 @@
 #include <string.h>
 
 #define REPORT_WAIT_NS (1000 * WEFT__MS)
-#define REPORT_LINE    800 /* bytes of one rank's line at most */
-#define MORE_BYTES     20  /* for "; and 1000000 more" */
-#define NAMED_MOST     16  /* late ranks in one sentence; of more their number is told */
+#define AGAIN_NS       (100 * WEFT__MS) /* until who is late in what others stand behind is asked again */
+#define REPORT_LINE    800              /* bytes of one rank's line at most */
+#define MORE_BYTES     20               /* for "; and 1000000 more" */
+#define NAMED_MOST     16               /* late ranks in one sentence; of more their number is told */
 
 /* Each for itself.  number: of an operation on device memory, whose phase is wanted; 0: none.  messages: what
  * is pending too. */
@@ -115,14 +116,33 @@ static weft_request *find_behind(const weft_request *req)
     return other && weft__kind_traits(other->op.kind) & WEFT__COLLECTIVE ? other : NULL;
 }
 
+static bool was_asked_lately(const weft_group *group)
+{
+    const int64_t since = weft__now_ns() - AGAIN_NS;
+    for (int i = 0; i < group->size; i++)
+        if (i != group->rank && group->reports[i].asked_ns > since) return true;
+    return false;
+}
+
+/* On behalf of all that stand behind it. */
+static void ask_of_behind(const weft_request *req)
+{
+    weft_request *behind = find_behind(req);
+    int64_t since;
+    if (!behind || (behind->asked_ns && was_asked_lately(behind->group))) return;
+    atomic_fetch_add_explicit(&behind->refs, 1, memory_order_relaxed); /* who is found dead may end it */
+    since = ask_of(behind);
+    if (!behind->asked_ns) behind->asked_ns = since;
+    weft__request_unref(behind);
+}
+
 void weft__straggler_ask(weft_request *req)
 {
     bool first = req->asked_ns == 0;
-    weft_request *behind = find_behind(req);
     int64_t since;
     if (first) req->asked_ns = weft__now_ns();
     weft__record_happened(&req->ctx->record, WEFT__HAPPENED_ASKED, -1, req->sequence);
-    if (behind) behind->asked_ns = ask_of(behind);
+    ask_of_behind(req);
     if (!(weft__kind_traits(req->op.kind) & WEFT__COLLECTIVE)) return;
     since = ask_of(req);
     if (first) req->asked_ns = since;

@@ -194,6 +194,8 @@ static bool let_some_go(void)
             if (h->group != some->group || h->state != HELD) continue;
             TRACE("rank %d begins #%d of group %d again", h->rank, (int)ops[k].first, h->group);
             h->state = AT_GATE;
+            if (!lengths_differ && chance_one_in(2))
+                h->not_there = false; /* its communicator has been made meanwhile */
             begin(h, true);
         }
         weft__engine_drop(world_rank(some->rank));
