@@ -59,8 +59,8 @@ static bool some_connect(const weft_group *group)
     WEFT__LIST_EACH(&group->unplaced, at)
     {
         const weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, mate);
-        if (!weft__device_comm_is_ready(group, WEFT__OWNER(ticket, weft__device, ticket)->module))
-            return true;
+        const weft__device_comm *dev_comm = group->device_comms[ticket->key.memory];
+        if (!dev_comm || dev_comm->state != WEFT__DEVICE_COMM_READY) return true;
     }
     return false;
 }
