@@ -51,9 +51,11 @@ _Static_assert(sizeof(word) == 56,
 /* What may follow on each state; a message that parted begins anew. */
 static const uint8_t ticket_follows[] = {
     [WEFT__TICKET_OUTSIDE] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE) | WEFT__MAY_BECOME(WEFT__TICKET_AT_GATE) |
-                             WEFT__MAY_BECOME(WEFT__TICKET_PROPOSED) | WEFT__MAY_BECOME(WEFT__TICKET_FINAL),
-    [WEFT__TICKET_AT_GATE] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE) |
-                             WEFT__MAY_BECOME(WEFT__TICKET_PROPOSED) | WEFT__MAY_BECOME(WEFT__TICKET_FINAL),
+                             WEFT__MAY_BECOME(WEFT__TICKET_WAITS) | WEFT__MAY_BECOME(WEFT__TICKET_PROPOSED) |
+                             WEFT__MAY_BECOME(WEFT__TICKET_FINAL),
+    [WEFT__TICKET_AT_GATE] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE) | WEFT__MAY_BECOME(WEFT__TICKET_OPENED),
+    [WEFT__TICKET_OPENED] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE) | WEFT__MAY_BECOME(WEFT__TICKET_FINAL),
+    [WEFT__TICKET_WAITS] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE) | WEFT__MAY_BECOME(WEFT__TICKET_PROPOSED),
     [WEFT__TICKET_PROPOSED] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE) | WEFT__MAY_BECOME(WEFT__TICKET_FINAL),
     [WEFT__TICKET_FINAL] = WEFT__MAY_BECOME(WEFT__TICKET_OUTSIDE)};
 
@@ -75,7 +77,7 @@ void weft__ticket_begin(weft__ticket *ticket)
     ticket->group = NULL;
     ticket->state = WEFT__TICKET_OUTSIDE;
     ticket->raise = 0;
-    ticket->alone = ticket->counted = ticket->opened = ticket->waits = false;
+    ticket->alone = ticket->counted = false;
 }
 
 void weft__ticket_to(weft__ticket *ticket, weft__ticket_state to)
@@ -176,7 +178,8 @@ static weft__ticket *next_to_place(const weft_context *ctx, const weft_group *gr
     {
         weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, link);
         if (ticket->stamp >= stamp) return NULL;
-        if (ticket->state == WEFT__TICKET_AT_GATE && ticket->group == group && ticket->key.number >= number)
+        if ((ticket->state == WEFT__TICKET_AT_GATE || ticket->state == WEFT__TICKET_OPENED) &&
+            ticket->group == group && ticket->key.number >= number)
             return ticket;
     }
     return NULL;
@@ -295,13 +298,6 @@ void weft__order_begin(weft_group *group, weft__ticket *ticket)
     if (weft__list_empty(&ticket->mate)) weft__list_append(&group->unplaced, &ticket->mate);
 }
 
-/* It is final, or over. */
-static void leave_mates(weft__ticket *ticket)
-{
-    ticket->opened = ticket->waits = false;
-    weft__list_remove(&ticket->mate);
-}
-
 /* The first of these that can move up: it waits to enter, behind such as have, or its gate has opened and it is the first.  NULL:
  * none. */
 static weft__ticket *next_to_move_up(const weft_group *group)
@@ -310,7 +306,8 @@ static weft__ticket *next_to_move_up(const weft_group *group)
     WEFT__LIST_EACH(&group->unplaced, at)
     {
         weft__ticket *ticket = WEFT__LIST_ENTRY(at, weft__ticket, mate);
-        if (ticket->waits || (ticket->opened && at == group->unplaced.next)) return ticket;
+        if (ticket->state == WEFT__TICKET_WAITS) return ticket;
+        if (ticket->state == WEFT__TICKET_OPENED && at == group->unplaced.next) return ticket;
         if (ticket->state != WEFT__TICKET_PROPOSED) return NULL;
     }
     return NULL;
@@ -319,7 +316,7 @@ static weft__ticket *next_to_move_up(const weft_group *group)
 static void make_final(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
     const bool of_group = !weft__list_empty(&ticket->mate);
-    leave_mates(ticket);
+    weft__list_remove(&ticket->mate);
     see(ctx, stamp);
     is_answered(ticket);
     place(ctx, ticket, stamp);
@@ -436,7 +433,6 @@ static void place_opened(weft_context *ctx, weft__ticket *ticket)
     weft_group *group = ticket->group;
     const uint64_t stamp = ticket->most > group->order_last ? ticket->most : group->order_last + 1;
     if (WEFT__UNLIKELY(stamp < ticket->stamp)) {
-        ticket->opened = false;
         take_out(ctx, ticket);
         ticket->refuse(ticket, WEFT_ERR_SYSTEM,
                        "a rank has promised a later place in the order of operations than it has proposed");
@@ -451,22 +447,20 @@ static void move_up(weft_context *ctx, weft_group *group)
     weft__ticket *ticket;
     weft__group_ref(group); /* one that is refused breaks it, which may settle its last request */
     while ((ticket = next_to_move_up(group)) != NULL) {
-        if (ticket->opened) {
+        if (ticket->state == WEFT__TICKET_OPENED)
             place_opened(ctx, ticket);
-        } else {
-            ticket->waits = false;
+        else
             propose(ctx, ticket);
-        }
     }
     weft__group_unref(group);
 }
 
 void weft__order_opened(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
-    WEFT__ASSERT(weft__holds_engine(ctx) && ticket->state == WEFT__TICKET_AT_GATE, ticket->state);
+    WEFT__ASSERT(weft__holds_engine(ctx));
     is_answered(ticket);
     ticket->most = stamp;
-    ticket->opened = true;
+    weft__ticket_to(ticket, WEFT__TICKET_OPENED);
     if (ticket->group->order_met < ticket->last) ticket->group->order_met = ticket->last;
     move_up(ctx, ticket->group);
     call_turns(ctx);
@@ -482,7 +476,7 @@ void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
     } else if (weft__list_empty(&ticket->mate)) {
         propose(ctx, ticket);
     } else {
-        ticket->waits = true;
+        weft__ticket_to(ticket, WEFT__TICKET_WAITS);
         move_up(ctx, ticket->group);
     }
     call_turns(ctx);
@@ -491,7 +485,7 @@ void weft__order_enter(weft_context *ctx, weft__ticket *ticket)
 const weft__ticket *weft__order_before(const weft_context *ctx, const weft__ticket *ticket)
 {
     const weft__ticket *before = NULL;
-    if (ticket->opened && ticket->mate.prev != &ticket->group->unplaced)
+    if (ticket->state == WEFT__TICKET_OPENED && ticket->mate.prev != &ticket->group->unplaced)
         return WEFT__LIST_ENTRY(ticket->group->unplaced.next, weft__ticket, mate);
     WEFT__LIST_EACH(&order_of(ctx)->tickets, at)
     {
@@ -515,7 +509,7 @@ void weft__order_leave(weft_context *ctx, weft__ticket *ticket)
     WEFT__ASSERT(weft__holds_engine(ctx));
     take_out(ctx, ticket);
     if (of_group) {
-        leave_mates(ticket);
+        weft__list_remove(&ticket->mate);
         move_up(ctx, ticket->group);
     }
     call_turns(ctx);

@@ -8,9 +8,9 @@
  *
  * A ticket's way:
  *
- *   AT_GATE -> FINAL                its proposal went with the agreement of a collective (gate.h), and so does the largest
- *   [AT_GATE ->] PROPOSED -> FINAL  by messages of its own: of messages between devices, and of collectives whose
- *                                   communicator was not there as they began
+ *   AT_GATE -> OPENED -> FINAL      its proposal went with the agreement of a collective (gate.h), and so does the largest
+ *   [WAITS ->] PROPOSED -> FINAL    by messages of its own: of messages between devices, and of collectives that had no place
+ *                                   as they began
  *
  * What is PROPOSED all ranks have submitted, so it holds others back for as long as messages take.  What is AT_GATE may
  * have to wait for a caller, who may wait for what it holds back.  So where something final stands behind it, its rank asks
@@ -55,6 +55,8 @@ typedef struct weft__ticket_key {
 typedef enum weft__ticket_state {
     WEFT__TICKET_OUTSIDE, /* it stands in no order, or only in its group's (line.h) */
     WEFT__TICKET_AT_GATE,
+    WEFT__TICKET_OPENED, /* its gate has told `most`, and it is final once those before it in its group are */
+    WEFT__TICKET_WAITS,  /* to enter, behind those before it in its group; it stands in no order yet */
     WEFT__TICKET_PROPOSED,
     WEFT__TICKET_FINAL /* also once it has left, and in its group's line once it is agreed on */
 } weft__ticket_state;
@@ -74,8 +76,6 @@ struct weft__ticket {
     uint64_t
         raise; /* AT_GATE: the stamp that others were asked for; 0: they were not, or one has promised it */
     bool counted;  /* among those of the order that are final */
-    bool opened;   /* its gate has told `most`, and it waits for what its group has begun before */
-    bool waits;    /* to enter, likewise */
     bool alone;    /* it needs no order in common with others, only its communicator (line.h) */
     uint64_t most; /* the largest proposal: that its gate has told; first rank: so far */
     int missing;   /* first rank: proposals yet to come */
