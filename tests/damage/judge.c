@@ -46,13 +46,13 @@ void judge_ending(job_rank *me, const scene *s, const ending *e)
         job_fail(__FILE__, __LINE__, "rank %d is accused: %s", e->peer, e->text);
 }
 
-void judge_dead(job_rank *me, const scene *s, weft_group *group)
+void judge_dead(weft_group *group, unsigned suspects)
 {
     int dead[SCENE_RANKS_MOST];
     const int n = weft_group_dead(group, dead, SCENE_RANKS_MOST);
     judge_stand_aside();
     for (int i = 0; i < n; i++)
-        if (!(scene_suspects(s, me->rank) >> weft_group_to_world(group, dead[i]) & 1U))
+        if (!(suspects >> weft_group_to_world(group, dead[i]) & 1U))
             job_fail(__FILE__, __LINE__, "rank %d is called dead", weft_group_to_world(group, dead[i]));
 }
 
@@ -99,6 +99,16 @@ static int remove_left(const char *path, const struct stat *what, int kind, stru
     const char *name = path + where->base;
     (void)what;
     if (kind != FTW_DP && !may_stay(name)) snprintf(left, sizeof left, "%s is left", path);
+    if (where->level) remove(path);
+    return 0;
+}
+
+/* The witness has a folder of its own, with nothing else in it. */
+static int remove_witness(const char *path, const struct stat *what, int kind, struct FTW *where)
+{
+    (void)what;
+    (void)kind;
+    if (where->level && !scene_may_leave_witness(judged)) snprintf(left, sizeof left, "%s is left", path);
     if (where->level) remove(path);
     return 0;
 }
@@ -164,6 +174,7 @@ void judge_left(const scene *s)
     judged = s;
     look_at_network(s);
     nftw(s->run_dir, remove_left, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(s->witness_dir, remove_witness, 8, FTW_DEPTH | FTW_PHYS);
     look_at_shared_memory();
     if (left[0]) fail_msg("%s", left);
 }

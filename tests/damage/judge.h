@@ -9,7 +9,7 @@ unsigned judge_members(weft_group *group);
 bool judge_is_shortage(const ending *e);
 /* Each returns if it may, and fails the test if not; in a process whose end is under way it does not return. */
 void judge_ending(job_rank *me, const scene *s, const ending *e);
-void judge_dead(job_rank *me, const scene *s, weft_group *group);
+void judge_dead(weft_group *group, unsigned suspects);
 void judge_join(job_rank *me, const scene *s, weft_status status, int64_t from_ns, int64_t limit_ms);
 void judge_leave(job_rank *me, const scene *s, weft_status status, int64_t from_ns, int64_t limit_ms);
 void judge_left(const scene *s); /* by the parent, after the job: what is left of it anywhere */

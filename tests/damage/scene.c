@@ -8,6 +8,7 @@
 static const char *const layouts[LAYOUTS] = {"shared memory", "TCP", "hosts, plain", "hosts, encrypted"};
 static const char *const phases[PHASES] = {"while they join", "idle", "amid work", "while they shrink",
                                            "while they leave"};
+static const char *const quorums[QUORUMS] = {"majority", "any", "witness"};
 
 static int pick(uint64_t *words, int n)
 {
@@ -31,11 +32,18 @@ unsigned scene_all(const scene *s)
     return (1U << s->ranks) - 1;
 }
 
-/* By WEFT_QUORUM=majority.  In whose count are the dead too, where somebody is left out whose end nobody has seen. */
-static bool is_majority(const scene *s, unsigned part)
+const char *scene_quorum(const scene *s)
 {
-    const int n = 2 * __builtin_popcount(part & ~s->dead);
-    return n > s->ranks || (n == s->ranks && (part & ~s->dead & 1U));
+    return quorums[s->quorum];
+}
+
+/* The dead are counted too, where somebody is left out whose end nobody has seen.  Two halves may have the witness. */
+static bool is_enough(const scene *s, unsigned part)
+{
+    const unsigned living = part & ~s->dead;
+    const int n = 2 * __builtin_popcount(living);
+    if (s->quorum == ANY) return n > 0;
+    return n > s->ranks || (n == s->ranks && (s->quorum == WITNESS || (living & 1U)));
 }
 
 /* Nobody who lives is on its host, so that no one has seen its end. */
@@ -46,29 +54,55 @@ static bool is_unseen_death(const scene *s)
     return false;
 }
 
+unsigned scene_beside(const scene *s, int rank)
+{
+    unsigned side = scene_all(s);
+    if (s->damage->outcome == HOST_IS_LOST) side = s->part >> rank & 1U ? s->part : s->other;
+    return side & ~s->dead;
+}
+
+static bool is_enough_somewhere(const scene *s)
+{
+    if (s->damage->outcome != HOST_IS_LOST) return is_enough(s, scene_all(s));
+    return is_enough(s, s->part) || is_enough(s, s->other);
+}
+
 /* Where it is open, those that it goes on with if it does: a part may be too few of all, and enough of those that have been agreed
  * on since. */
 unsigned scene_goal(const scene *s, int rank)
 {
-    const unsigned living = scene_all(s) & ~s->dead;
-    if (s->damage->outcome == HOST_IS_LOST) {
-        const unsigned mine = s->part >> rank & 1U ? s->part : s->other;
-        return scene_is_open(s) || is_majority(s, mine) ? mine & living : 0;
-    }
-    return is_unseen_death(s) && !is_majority(s, living) && !scene_is_open(s) ? 0 : living;
+    const unsigned beside = scene_beside(s, rank);
+    const bool asks = s->damage->outcome == HOST_IS_LOST || is_unseen_death(s);
+    return !asks || scene_is_open(s) || is_enough(s, beside) ? beside : 0;
 }
 
 bool scene_is_open(const scene *s)
 {
-    return is_unseen_death(s) && (s->phase == SHRINKING || s->damage->tells);
+    return is_unseen_death(s) && (s->phase == SHRINKING || s->damage->tells) && !is_enough_somewhere(s);
+}
+
+bool scene_is_contested(const scene *s)
+{
+    return s->quorum == WITNESS && s->damage->outcome == HOST_IS_LOST && is_enough(s, s->part) &&
+           is_enough(s, s->other);
+}
+
+unsigned scene_lost(const scene *s, int rank)
+{
+    return scene_all(s) & ~scene_beside(s, rank);
 }
 
 unsigned scene_suspects(const scene *s, int rank)
 {
-    if (s->damage->outcome != HOST_IS_LOST) return s->dead;
-    if (!scene_goal(s, rank) || scene_is_open(s))
+    const bool may_be_out = !scene_goal(s, rank) || scene_is_open(s) || scene_is_contested(s);
+    if (s->damage->outcome == HOST_IS_LOST && may_be_out)
         return scene_all(s); /* who is left out gives up all others */
-    return s->dead | (s->part >> rank & 1U ? s->other : s->part);
+    return scene_lost(s, rank);
+}
+
+bool scene_may_leave_witness(const scene *s)
+{
+    return s->dead && (s->phase == JOINING || s->phase == LEAVING || !is_enough_somewhere(s));
 }
 
 /* One that suits; there is one wherever and whenever. */
@@ -112,6 +146,13 @@ static void draw_roles(scene *s, uint64_t *words)
     s->other = scene_all(s) & ~s->part;
 }
 
+/* Behind all else, which is as it was before there was a choice.  Every second one goes by the default. */
+static void draw_quorum(scene *s, uint64_t *words)
+{
+    static const quorum choice[] = {MAJORITY, MAJORITY, ANY, WITNESS};
+    s->quorum = choice[pick(words, sizeof choice / sizeof *choice)];
+}
+
 void scene_draw(scene *s, uint64_t seed)
 {
     uint64_t words = seed;
@@ -125,8 +166,10 @@ void scene_draw(scene *s, uint64_t seed)
     s->lasts_ms = draw_time(s->damage, &words);
     s->delay_us = pick(&words, 20000);
     draw_roles(s, &words);
-    snprintf(s->name, sizeof s->name, "seed %llu: %s%s%.0d%s of rank %d, %s, %s, %d ranks, %d host%s (%s)",
+    draw_quorum(s, &words);
+    snprintf(s->name, sizeof s->name,
+             "seed %llu: %s%s%.0d%s of rank %d, %s, %s, %d ranks, %d host%s (%s), quorum %s",
              (unsigned long long)seed, s->damage->name, s->lasts_ms ? " for " : "", s->lasts_ms,
              s->lasts_ms ? " ms" : "", s->victim, phases[s->phase], s->operation->name, s->ranks, s->hosts,
-             s->hosts > 1 ? "s" : "", layouts[s->layout]);
+             s->hosts > 1 ? "s" : "", layouts[s->layout], quorums[s->quorum]);
 }

@@ -15,6 +15,7 @@ typedef enum layout {
     LAYOUTS
 } layout; /* the last two: on several hosts */
 typedef enum phase { JOINING, IDLE, AMID, SHRINKING, LEAVING, PHASES } phase;
+typedef enum quorum { MAJORITY, ANY, WITNESS, QUORUMS } quorum; /* WEFT_QUORUM */
 
 /* Bits of these: where and when a damage may be done. */
 enum {
@@ -58,12 +59,13 @@ struct scene {
     phase phase;
     const operation *operation;
     const damage *damage;
+    quorum quorum;
     int victim, actor; /* the actor's process does it */
     int first;         /* has died before, where the damage comes while the others shrink; -1: none has */
     int lasts_ms, delay_us;
     unsigned dead;        /* bits: the victim of a death, and the first */
     unsigned part, other; /* that do not reach each other, where a host is lost */
-    char name[192], run_dir[112];
+    char name[224], run_dir[112], witness_dir[128];
     atomic_bool *hit; /* seen by all processes: the damage has taken place */
     job_plan plan;
 };
@@ -72,9 +74,16 @@ void scene_draw(scene *s, uint64_t seed);
 int scene_host(const scene *s, int rank);
 unsigned scene_ranks_of(const scene *s, int host);
 unsigned scene_all(const scene *s);
+unsigned scene_beside(const scene *s, int rank);   /* who lives and reaches it, itself included */
 unsigned scene_suspects(const scene *s, int rank); /* whom that rank may call dead */
+unsigned scene_lost(const scene *s, int rank);     /* and whom where it goes on */
 unsigned scene_goal(const scene *s, int rank);     /* the ranks that it goes on with; 0: it does not */
 /* Whether it goes on depends on what comes first: the word of who dies and its silence, or of two deaths that nobody has seen
  * the one that is agreed on. */
 bool scene_is_open(const scene *s);
+/* It depends on which half the witness votes with: one goes on, and the other one is told so. */
+bool scene_is_contested(const scene *s);
+/* Somebody ends without having left whom nobody may count as out of the job. */
+bool scene_may_leave_witness(const scene *s);
+const char *scene_quorum(const scene *s); /* as WEFT_QUORUM says it */
 #endif

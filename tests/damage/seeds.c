@@ -38,6 +38,9 @@ const uint64_t seeds[] = {
     427,  /* the cable out for 3 s while they shrink */
     568,  /* delay */
     643,  /* the cable out for 0.5 s amid work */
+    911,  /* the cable out for 3 s, of two halves, with a witness */
+    29,   /* the cable out for 3 s, and both parts go on */
+    1929, /* abort of rank 0, which is half of the job, with a witness */
     667,  /* SIGSTOP of all ranks of the host for 0.3 s */
     1386, /* both ways lost for 0.3 s */
 };
@@ -63,15 +66,24 @@ static const char *misses_operation(const scene *drawn, int n)
     return NULL;
 }
 
+/* So that the quorum says who goes on: by a witness, which of two halves. */
+static bool is_parted(const scene *s)
+{
+    return s->damage->outcome == HOST_IS_LOST && s->phase != LEAVING &&
+           (s->quorum != WITNESS || scene_is_contested(s));
+}
+
 static const char *misses_place(const scene *drawn, int n)
 {
-    unsigned phases = 0, layouts = 0;
+    unsigned phases = 0, layouts = 0, quorums = 0;
     for (int i = 0; i < n; i++) {
         phases |= 1U << drawn[i].phase;
         layouts |= 1U << drawn[i].layout;
+        if (is_parted(&drawn[i])) quorums |= 1U << drawn[i].quorum;
     }
     if (phases != (1U << PHASES) - 1) return "a phase";
-    return layouts == (1U << LAYOUTS) - 1 ? NULL : "a layout";
+    if (layouts != (1U << LAYOUTS) - 1) return "a layout";
+    return quorums == (1U << QUORUMS) - 1 ? NULL : "a quorum where hosts are parted";
 }
 
 const char *seeds_miss(void)

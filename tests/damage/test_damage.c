@@ -40,8 +40,8 @@ enum {
     RECONNECT_MS = 1000 * JOB_SLOWER, /* where somebody dies unseen */
     SHRINKS_MOST = 5
 };
-enum { LEFT, BROKEN, MADE, GROUPS }; /* results of each rank, and behind them its groups */
-enum { BEGUN, OVER };                /* of rank 0 alone, after those */
+enum { LEFT, BROKEN, GOES_ON, MADE, GROUPS }; /* results of each rank, and behind them its groups */
+enum { BEGUN, OVER };                         /* of rank 0 alone, after those */
 enum { TIMES = 16 };
 _Static_assert(GROUPS + SHRINKS_MOST <= TIMES && TIMES + OVER < JOB_RESULTS, "results");
 enum { ALL_DONE }; /* mark */
@@ -127,9 +127,12 @@ static void set(const job_rank *me, const scene *s)
 {
     static const char *const transports[LAYOUTS] = {"shm", "tcp", "shm,tcp", "shm,tcp"};
     const struct rlimit none = {0, 0};
-    char ms[16];
+    char ms[16], witness[sizeof s->witness_dir + 16];
     setrlimit(RLIMIT_CORE, &none);
     job_setenv(me, "WEFT_TRANSPORT", transports[s->layout]);
+    snprintf(witness, sizeof witness, "file:%s/votes", s->witness_dir);
+    if (s->quorum != MAJORITY) job_setenv(me, "WEFT_QUORUM", scene_quorum(s)); /* which is the default */
+    if (s->quorum == WITNESS) job_setenv(me, "WEFT_WITNESS", witness);
     snprintf(ms, sizeof ms, "%d", RECONNECT_MS);
     if (s->damage->outcome == VICTIM_DIES) job_setenv(me, "WEFT_RECONNECT_MS", ms);
     if (s->layout < PLAIN) return;
@@ -184,9 +187,13 @@ static bool work(job_rank *me, const scene *s, unsigned char *room)
 
 /* ---- those who go on ---- */
 
-static bool is_final(const char *text)
+/* Where both halves reach the witness, the one that does not go on is told so. */
+static bool is_final(const scene *s, const char *text)
 {
-    return strstr(text, "the job goes on without this rank") || strstr(text, "WEFT_QUORUM=majority");
+    char setting[32];
+    snprintf(setting, sizeof setting, "WEFT_QUORUM=%s", scene_quorum(s));
+    return strstr(text, "the job goes on without this rank") ||
+           (!scene_is_contested(s) && strstr(text, setting));
 }
 
 static weft_status shrink(job_rank *me, const scene *s, weft_group *group, weft_group **next, char *text,
@@ -226,13 +233,13 @@ static void await_end(job_rank *me, const scene *s, weft_group *group)
 /* Whoever has not died yet, or is not lost yet, takes part; the next one is without it.  NULL: this rank does not go on. */
 static weft_group *go_on(job_rank *me, const scene *s)
 {
-    const bool open = scene_is_open(s);
+    const bool open = scene_is_open(s) || scene_is_contested(s);
     const unsigned goal = scene_goal(s, me->rank);
     weft_group *group = me->world, *next;
     char text[1024];
     for (int n = 0; n < SHRINKS_MOST; n++) {
         const weft_status status = shrink(me, s, group, &next, text, sizeof text);
-        if (status == WEFT_ERR_PEER && (!goal || open) && is_final(text)) return NULL;
+        if (status == WEFT_ERR_PEER && (!goal || open) && is_final(s, text)) return NULL;
         if (status != WEFT_OK) job_fail(__FILE__, __LINE__, "shrink: %s: %s", weft_status_name(status), text);
         group = next;
         tell(me, me->rank, GROUPS + n, judge_members(group));
@@ -245,18 +252,27 @@ static weft_group *go_on(job_rank *me, const scene *s)
     job_fail(__FILE__, __LINE__, "no group of %x after %d", goal, SHRINKS_MOST);
 }
 
-/* The nth groups of all who have one are the same. */
+/* The nth groups of all who have one are the same; by WEFT_QUORUM=any, of all who reach each other. */
 static void compare_groups(job_rank *me, const scene *s)
 {
-    job_mark(me, ALL_DONE);
-    job_await(me, ALL_DONE, s->ranks - __builtin_popcount(s->dead));
+    const unsigned others = s->quorum == ANY ? scene_beside(s, me->rank) : scene_all(s);
     for (int rank = 0; rank < s->ranks; rank++) {
+        if (!(others >> rank & 1U)) continue;
         for (int n = 0; lives(s, rank) && n < told(me, rank, MADE) && n < told(me, me->rank, MADE); n++)
             if (told(me, rank, GROUPS + n) != told(me, me->rank, GROUPS + n))
                 job_fail(__FILE__, __LINE__, "shrink %d: rank %d has the members %llx, this one %llx", n,
                          rank, (unsigned long long)told(me, rank, GROUPS + n),
                          (unsigned long long)told(me, me->rank, GROUPS + n));
     }
+}
+
+/* Where the witness decides between two halves, one goes on, and all of it. */
+static void compare_halves(job_rank *me, const scene *s)
+{
+    unsigned on = 0;
+    for (int rank = 0; rank < s->ranks; rank++) on |= told(me, rank, GOES_ON) ? 1U << rank : 0;
+    if (scene_is_contested(s) && on != s->part && on != s->other)
+        job_fail(__FILE__, __LINE__, "of %x and %x go on %x", s->part, s->other, on);
 }
 
 static void check(const ending *e)
@@ -294,7 +310,7 @@ static void work_and_go_on(job_rank *me, const scene *s, hand *h, unsigned char 
 {
     weft_group *group = me->world;
     const bool well = work(me, s, room);
-    judge_dead(me, s, me->world);
+    judge_dead(me->world, scene_suspects(s, me->rank));
     if (s->damage->outcome == NOTHING_ENDS && s->phase != SHRINKING) CHECK(well);
     if (!well) {
         tell(me, me->rank, BROKEN, 1);
@@ -302,8 +318,12 @@ static void work_and_go_on(job_rank *me, const scene *s, hand *h, unsigned char 
         group = go_on(me, s);
     }
     if (group) check_works(me, s, group, room);
-    judge_dead(me, s, me->world);
+    judge_dead(me->world, group ? scene_lost(s, me->rank) : scene_suspects(s, me->rank));
+    tell(me, me->rank, GOES_ON, group != NULL);
+    job_mark(me, ALL_DONE);
+    job_await(me, ALL_DONE, s->ranks - __builtin_popcount(s->dead));
     compare_groups(me, s);
+    compare_halves(me, s);
     disarm(h);
     leave(me, s);
 }
@@ -341,19 +361,27 @@ static void live(job_rank *me)
 
 /* ---- a scene ---- */
 
-static bool folder_made, folder_mounted;
+/* A file system each: the job's, so that its disk may be full; and the witness's beside it, whose disk is not full then and
+ * where nothing at all is left. */
+static bool made[2], mounted[2];
 
-/* A file system of its own, so that its disk may be full. */
-static void make_folder(scene *s)
+static void make_folder(int n, const char *path)
+{
+    made[n] = !mkdir(path, 0700);
+    if (!made[n]) fail_msg("%s cannot be made", path);
+    mounted[n] = !mount("weft-damage", path, "tmpfs", 0, "size=4m,mode=0700");
+    if (!mounted[n]) fail_msg("%s cannot be mounted", path);
+}
+
+static void make_folders(scene *s)
 {
     const char *where = getenv("DAMAGE_DIR");
     int n = snprintf(s->run_dir, sizeof s->run_dir, "%s/weft-damage-%d-%llu", where ? where : "/tmp",
                      getpid(), (unsigned long long)s->seed);
     if (n < 0 || (size_t)n >= sizeof s->run_dir) fail_msg("DAMAGE_DIR is too long: %s", where);
-    folder_made = !mkdir(s->run_dir, 0700);
-    if (!folder_made) fail_msg("%s cannot be made", s->run_dir);
-    folder_mounted = !mount("weft-damage", s->run_dir, "tmpfs", 0, "size=4m,mode=0700");
-    if (!folder_mounted) fail_msg("%s cannot be mounted", s->run_dir);
+    snprintf(s->witness_dir, sizeof s->witness_dir, "%s.witness", s->run_dir);
+    make_folder(0, s->run_dir);
+    make_folder(1, s->witness_dir);
 }
 
 static void keep(const char *from, const char *to)
@@ -384,11 +412,11 @@ static void keep_dumps(const scene *s)
     nftw(s->run_dir, keep_dump, 8, FTW_PHYS);
 }
 
-static void remove_folder(const scene *s)
+static void remove_folder(int n, const char *path)
 {
-    if (folder_mounted) umount2(s->run_dir, MNT_DETACH);
-    if (folder_made) rmdir(s->run_dir);
-    folder_mounted = folder_made = false;
+    if (mounted[n]) umount2(path, MNT_DETACH);
+    if (made[n]) rmdir(path);
+    mounted[n] = made[n] = false;
 }
 
 static bool went_well;
@@ -413,7 +441,7 @@ static void play(void **state)
     went_well = false;
     if (unable) SKIP("no network namespaces here: %s", unable);
     router_mend();
-    make_folder(s);
+    make_folders(s);
     setenv("WEFT_RUN_DIR", s->run_dir, 1);
     atomic_store(s->hit, false);
     job_run(&s->plan);
@@ -425,8 +453,9 @@ static void play(void **state)
 static int put_away(void **state)
 {
     const scene *s = *state;
-    if (folder_mounted && !went_well) keep_dumps(s);
-    remove_folder(s);
+    if (mounted[0] && !went_well) keep_dumps(s);
+    remove_folder(0, s->run_dir);
+    remove_folder(1, s->witness_dir);
     return 0;
 }
 
