@@ -353,11 +353,15 @@ static void what_waits_ends(job_rank *me)
     operands a = take_operands(me), b = take_operands(me);
     void *stream = device_stream(1);
     weft_call behind = {.stream = stream, .timeout_ms = 500};
-    weft_request *held, *req;
+    const weft_call sooner = {.timeout_ms = 200, .memory = WEFT_MEMORY_HOST};
+    weft_request *held, *req, *message;
+    int32_t nothing;
     warm_up(first, a);
     warm_up(second, b);
     job_meet(me);
     if (me->rank != LATE) {
+        /* As its time is up what is due next is looked for anew. */
+        CHECK_OK(weft_irecv(me->world, &nothing, 1, WEFT_INT32, LATE, 9, &sooner, &message));
         held = begin_sum(first, a, NULL);
         CHECK_OK(weft_stream_wait(held, stream));
         int64_t since = job_now_ns();
@@ -365,6 +369,8 @@ static void what_waits_ends(job_rank *me)
         WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
         CHECK_PERIOD(since, job_now_ns(), behind.timeout_ms, behind.timeout_ms + JOB_LATE_MS);
         weft_release(req);
+        WAIT_STATUS(WEFT_ERR_TIMEOUT, message);
+        weft_release(message);
         CHECK_INT(weft_test(held), WEFT_PENDING);
         job_mark(me, FIRST);
     } else {
@@ -375,6 +381,31 @@ static void what_waits_ends(job_rank *me)
     weft_release(held);
     DEVICE_OK(device()->cudaStreamSynchronize(stream));
     check_sum(RANKS, a.out);
+}
+
+/* In program order nothing is held, though the stream's operation is not issued yet: a first one of its kind is before it, for
+ * which NCCL connects, and so waits for the rank that is late. */
+static void in_program_order(job_rank *me)
+{
+    job_setenv(me, "WEFT_DEVICE_ORDER", "program");
+    job_setenv(me, "NCCL_RUNTIME_CONNECT", "1");
+    job_join(me);
+    enum { LARGE = 1 << 16 }; /* by a ring */
+    operands o = take_operands(me);
+    int32_t *large = job_buffer(me, LARGE * sizeof *large);
+    weft_request *first, *req;
+    warm_up(me->world, o);
+    job_meet(me);
+    if (me->rank == LATE) job_sleep_ms(LATE_MS);
+    CHECK_OK(weft_all_reduce(me->world, large, large, LARGE, WEFT_INT32, WEFT_SUM, NULL, &first));
+    req = begin_sum(me->world, o, NULL);
+    int64_t us = timed_wait_us(req, device_stream(1));
+    if (me->rank != LATE) CHECK(us >= LATE_MS * 1000 / 2);
+    if (device_is_emulated()) CHECK_INT(device()->emu_calls("cuStreamWaitValue32"), 0);
+    WAIT_OK(first);
+    WAIT_OK(req);
+    check_sum(RANKS, o.out);
+    job_leave(me);
 }
 
 /* ---- without it ---- */
@@ -455,6 +486,8 @@ int main(int argc, char **argv)
                  .arg = &(const queues){"1", 0}),
         JOB_TEST("hardware queues of a priority", .ranks = RANKS, .processes = true, .bare = true,
                  .body = shared_queues, .arg = &(const queues){"2", 1000}),
+        JOB_TEST("in program order", .ranks = RANKS, .processes = true, .bare = true,
+                 .body = in_program_order),
         JOB_TEST("on the host", .ranks = RANKS, .processes = true, .bare = true, .body = on_the_host),
     };
     return JOB_MAIN(tests, argc, argv);

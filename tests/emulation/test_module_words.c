@@ -126,23 +126,30 @@ static void used_again(job_rank *me)
     close_all(b, &o);
 }
 
-static void at_one_time(job_rank *me)
+/* So many are there, and no more: their works never run. */
+static void take_all_words(job_rank *me, weft_backend *b, owner *o, cudaStream_t stream, float *device,
+                           int words)
 {
     static task held[WORDS + 1];
+    for (int i = 0; i <= words; i++) held[i] = sum_task(me, o, device);
+    for (int i = 0; i < words; i++) CHECK_OK(b->hold(b, &held[i].work, &held[i].work, stream));
+    CHECK_STATUS(WEFT_ERR_UNSUPPORTED, b->hold(b, &held[words].work, &held[words].work, stream));
+    for (int i = 0; i <= words; i++) {
+        CHECK(!goes_on(stream, i % 64 ? 0 : 2) || i == words);
+        b->let_go(b, &held[i].work);
+    }
+    CHECK(goes_on(stream, JOB_WAIT_MS));
+}
+
+static void at_one_time(job_rank *me)
+{
     weft_backend *b = module_load(me);
     cudaStream_t stream = nonblocking();
     float *device = to_device(NULL, SUMMED * sizeof(float));
     owner o;
     join_all(me, b, &o, "many");
     sum_works(me, b, &o, 1);
-    for (int i = 0; i <= WORDS; i++) held[i] = sum_task(me, &o, device);
-    for (int i = 0; i < WORDS; i++) CHECK_OK(b->hold(b, &held[i].work, &held[i].work, stream));
-    CHECK_STATUS(WEFT_ERR_UNSUPPORTED, b->hold(b, &held[WORDS].work, &held[WORDS].work, stream));
-    for (int i = 0; i <= WORDS; i++) {
-        CHECK(!goes_on(stream, i % 64 ? 0 : 2) || i == WORDS);
-        b->let_go(b, &held[i].work);
-    }
-    CHECK(goes_on(stream, JOB_WAIT_MS));
+    take_all_words(me, b, &o, stream, device, WORDS);
     close_all(b, &o);
 }
 
@@ -172,12 +179,7 @@ static void after_an_abort(job_rank *me)
     if (me->rank) b->doom(o.comm, "it is to end");
     join_all(me, b, &other, "another");
     sum_works(me, b, &other, 2);
-    for (int i = 0; i < WORDS; i++) {
-        t = sum_task(me, &other, device);
-        if (i < WORDS - 1) CHECK_OK(b->hold(b, &t.work, &t.work, stream));
-        run_task(b, &t);
-        b->let_go(b, &t.work);
-    }
+    if (!me->rank) take_all_words(me, b, &other, stream, device, WORDS - 1);
     CHECK(goes_on(stream, JOB_WAIT_MS));
     b->drop(o.comm);
     close_all(b, &other);
