@@ -166,6 +166,16 @@ void weft__grid_text(const weft__grid *grid, char *text, size_t bytes)
                                grid->axis[i].size);
 }
 
+/* FNV-1a. */
+uint64_t weft__grid_hash(const weft__grid *grid)
+{
+    char text[WEFT__GRID_TEXT];
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    weft__grid_text(grid, text, sizeof text);
+    for (const char *c = text; *c; c++) h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    return h ^ h >> 29;
+}
+
 unsigned weft__grid_mask(const weft__grid *grid, const char *names)
 {
     unsigned mask = 0;

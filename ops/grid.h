@@ -2,6 +2,7 @@
 #ifndef WEFT_OPS_GRID_H
 #define WEFT_OPS_GRID_H
 #include <stddef.h>
+#include <stdint.h>
 #include <weft/weft.h>
 
 #define WEFT__AXES_MAX       8
@@ -22,6 +23,8 @@ typedef struct weft__grid {
 weft_status weft__grid_parse(const char *axes, int ranks, weft__grid *grid);
 /* Writes a grid in that form, every size told: at most WEFT__GRID_TEXT bytes. */
 void weft__grid_text(const weft__grid *grid, char *text, size_t bytes);
+/* Tells grids apart, but for chance: those of the same text have the same. */
+uint64_t weft__grid_hash(const weft__grid *grid);
 /* Some of its axes, "tp" or "dp,tp" in the grid's order, as a mask: bit i is axis i.  0 and a sentence for
  * what is no axis, and for another order: the ranks of a line stand in the grid's. */
 unsigned weft__grid_mask(const weft__grid *grid, const char *names);

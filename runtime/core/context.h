@@ -136,6 +136,7 @@ typedef enum weft__protocol_kind {
     WEFT__PROTOCOL_SHRINK,         /* shrink_group: shrink.c */
     WEFT__PROTOCOL_SPREADING,      /* what leads of those two say to many: spreading.c */
     WEFT__PROTOCOL_GATHERING,      /* who has come to the first of them, from many: gathering.c */
+    WEFT__PROTOCOL_MESH,           /* what two ranks asked for that make unlike meshes: mesh.c */
     WEFT__PROTOCOL_STRAGGLER,      /* who is late: straggler.c */
     WEFT__PROTOCOL_LEAVE_TOGETHER, /* that all ranks leave: leave_together.c */
     WEFT__PROTOCOL_STORE,          /* where the job's store is: job_store.c */

@@ -7,6 +7,7 @@
 #include "peer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* The sentence is this thread's last. */
 static bool entries_refuse(weft_request *req, int member)
@@ -56,6 +57,25 @@ bool weft__mesh_entry_holds(weft_request *req, int member, const weft__mesh_entr
     return (check_numbers(told->first_group, groups, rank) == WEFT_OK &&
             check_program(told->program) == WEFT_OK) ||
            entries_refuse(req, member);
+}
+
+static weft_status check_grid(const char text[WEFT__GRID_TEXT], int ranks, uint64_t hash)
+{
+    weft__grid grid;
+    weft_status status;
+    if (!memchr(text, 0, WEFT__GRID_TEXT))
+        return weft__fail(WEFT_ERR_PEER, "a grid without an end: expected %d bytes at most",
+                          WEFT__GRID_TEXT - 1);
+    if ((status = weft__grid_parse(text, ranks, &grid)) != WEFT_OK) return status;
+    if (weft__grid_hash(&grid) == hash) return WEFT_OK;
+    return weft__fail(WEFT_ERR_PEER, "the grid \"%s\": expected another one, by the hash that it told before",
+                      text);
+}
+
+bool weft__mesh_grid_holds(weft_request *req, int member, const weft__mesh_entry *told,
+                           const char text[WEFT__GRID_TEXT])
+{
+    return check_grid(text, req->group->size, told->grid) == WEFT_OK || entries_refuse(req, member);
 }
 
 static weft_status check_memory(const weft_context *ctx, const weft__memory_entry *e, int rank)

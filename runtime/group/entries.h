@@ -18,10 +18,12 @@ typedef struct weft__split_entry {
 _Static_assert(sizeof(weft__split_entry) == 24, "a split gathers so much of each rank on all of them");
 
 typedef struct weft__mesh_entry {
-    char grid[WEFT__GRID_TEXT];
+    uint64_t
+        grid; /* a hash of the grid that was asked for: its text is told only where two differ (mesh.c) */
     uint64_t first_group; /* of a range of numbers, one for each set of axes */
     uint64_t program;     /* as in a split's */
 } weft__mesh_entry;
+_Static_assert(sizeof(weft__mesh_entry) == 24, "a mesh gathers so much of each rank on all of them");
 
 typedef struct weft__memory_entry {
     uint64_t bytes; /* that it was asked for */
@@ -36,5 +38,9 @@ typedef struct weft__memory_entry {
  * settled the request.  Engine held. */
 bool weft__split_entry_holds(weft_request *req, int member, const weft__split_entry *told);
 bool weft__mesh_entry_holds(weft_request *req, int member, const weft__mesh_entry *told, unsigned groups);
+/* The text that it tells of that entry's grid, whose bytes are not to be trusted: it has its end, and is the grid whose hash the
+ * entry has. */
+bool weft__mesh_grid_holds(weft_request *req, int member, const weft__mesh_entry *told,
+                           const char text[WEFT__GRID_TEXT]);
 bool weft__memory_entry_holds(weft_request *req, int member, const weft__memory_entry *told);
 #endif

@@ -5,13 +5,23 @@
  * record of one without a word to anybody; slots in shared memory are told when the group is used
  * (slot_exchange.c).
  *
- * Failing: ranks that ask for different grids break the parent with ERR_MISMATCH, which shows both. */
+ * Failing: ranks that ask for different grids break the parent with ERR_MISMATCH, which shows both.  An entry has only a hash
+ * of its grid, so that a mesh of many ranks gathers little.  All see the same hashes, and so know the same two that differ: member
+ * 0 and the lowest with another one, whose text member 0 lacks:
+ *
+ *     GRID     from that one to member 0: which collective of the parent, and the text of the grid that it asked for
+ *
+ * Member 0 has both texts once its own gather has ended and GRID is there, whichever comes first; then it breaks the
+ * parent, which tells all.  Until then their requests wait (differs), each as it would for a member that has not come: to
+ * its deadline, to the end of the parent by something else, to the death of either of the two. */
 #include "mesh.h"
 #include "engine.h"
 #include "entries.h"
 #include "grid.h"
 #include "group.h"
 #include "group_break.h"
+#include "peer.h"
+#include "protocol.h"
 #include "slot_exchange.h"
 #include "submit.h"
 #include "terms.h"
@@ -36,6 +46,9 @@ struct weft_mesh {
     weft__continuation continuation;
     weft__mesh_entry *all; /* by rank of the parent; READY: valid */
     weft__mesh_entry mine;
+    int differs;  /* FORMING: all have been heard, and this member has another grid than member 0; 0: none */
+    int other_by; /* member 0: who has told its text (GRID), which is not checked yet; 0: nobody */
+    char other_grid[WEFT__GRID_TEXT];
     _Atomic(weft_group *) groups[1u << WEFT__AXES_MAX]; /* by set of axes; engine writes */
 };
 
@@ -59,7 +72,7 @@ static weft_mesh *mesh_new(weft_group *parent, const weft__grid *grid, const wef
     snprintf(mesh->label, sizeof mesh->label, "%s", call && call->label ? call->label : "");
     mesh->timeout_ms = call && call->timeout_ms ? call->timeout_ms : atomic_load(&parent->timeout_ms);
     atomic_store(&mesh->refs, 1);
-    weft__grid_text(grid, mesh->mine.grid, sizeof mesh->mine.grid);
+    mesh->mine.grid = weft__grid_hash(grid);
     mesh->mine.program = weft__asks_for_program(call);
     mesh->mine.first_group = weft__group_ids(ctx, 1u << grid->axes);
     weft__lock_take(&ctx->groups_lock);
@@ -106,32 +119,103 @@ static void mesh_fail(weft_request *req, const char *why)
     atomic_store_explicit(&mesh->state, MESH_FAILED, memory_order_release);
 }
 
-/* All ranks compare the same words, so all see the same two that differ. */
-static bool all_agree(weft_request *req, const weft_mesh *mesh)
+/* Member 0 knows both texts, if `other_grid` is what that member has asked for. */
+static void break_over_grids(weft_request *req, const weft_mesh *mesh)
 {
     const weft_group *parent = req->group;
-    for (int i = 1; i < parent->size; i++) {
-        char name[256], text[WEFT__SENTENCE_BYTES];
-        if (!memcmp(mesh->all[i].grid, mesh->all[0].grid, sizeof mesh->all[0].grid)) continue;
-        weft__request_name(req, name, sizeof name);
-        snprintf(text, sizeof text, "%s: rank %d passed \"%.*s\", rank %d passed \"%.*s\"", name,
-                 parent->world[0], WEFT__GRID_TEXT - 1, mesh->all[0].grid, parent->world[i],
-                 WEFT__GRID_TEXT - 1, mesh->all[i].grid);
-        weft__group_break(req->group, &(weft__verdict){WEFT_ERR_MISMATCH, req->sequence, -1, text}, true);
-        return false;
-    }
-    return true;
+    char name[256], mine[WEFT__GRID_TEXT], text[WEFT__SENTENCE_BYTES];
+    if (!weft__mesh_grid_holds(req, mesh->differs, &mesh->all[mesh->differs], mesh->other_grid)) return;
+    weft__request_name(req, name, sizeof name);
+    weft__grid_text(&mesh->grid, mine, sizeof mine);
+    snprintf(text, sizeof text, "%s: rank %d passed \"%s\", rank %d passed \"%s\"", name, parent->world[0],
+             mine, parent->world[mesh->differs], mesh->other_grid);
+    weft__group_break(req->group, &(weft__verdict){WEFT_ERR_MISMATCH, req->sequence, -1, text}, true);
+}
+
+typedef struct grid_word {
+    uint64_t parent, sequence; /* the collective that makes the mesh */
+    char grid[WEFT__GRID_TEXT];
+} grid_word;
+
+static void tell_grid(weft_request *req, const weft_mesh *mesh)
+{
+    const weft_group *parent = req->group;
+    grid_word word = {.parent = parent->id, .sequence = req->sequence};
+    char text[WEFT__SENTENCE_BYTES];
+    const int to = parent->world[0];
+    weft_status status;
+    weft__grid_text(&mesh->grid, word.grid, sizeof word.grid);
+    status = weft__p2p_control(req->ctx->p2p, to, WEFT__MESSAGE_MESH_GRID, &word, sizeof word);
+    if (status == WEFT_OK) return;
+    snprintf(text, sizeof text, "rank %d: %.*s", req->ctx->rank, 900, weft_last_error());
+    weft__group_break(req->group,
+                      &(weft__verdict){status, req->sequence, status == WEFT_ERR_PEER ? to : -1, text}, true);
+}
+
+/* The lowest member that asks for another grid than member 0, or 0.  All ranks compare the same hashes. */
+static int differing(const weft_mesh *mesh)
+{
+    for (int i = 1; i < mesh->parent->size; i++)
+        if (mesh->all[i].grid != mesh->all[0].grid) return i;
+    return 0;
 }
 
 static void mesh_finish(weft_request *req)
 {
     weft_mesh *mesh = mesh_of(req);
-    if (!all_agree(req, mesh)) return; /* breaking the group settled it */
+    mesh->differs = differing(mesh);
+    if (mesh->differs) {
+        if (req->group->rank == mesh->differs) tell_grid(req, mesh);
+        if (req->group->rank == 0 && mesh->other_by == mesh->differs) break_over_grids(req, mesh);
+        return; /* breaking the group has settled it, or will */
+    }
     for (int i = 0; i < req->group->size; i++)
         if (!weft__mesh_entry_holds(req, i, &mesh->all[i], 1u << mesh->grid.axes)) return;
     atomic_store_explicit(&mesh->state, MESH_READY, memory_order_release);
     weft__request_settle(req, WEFT_OK, NULL);
 }
+
+/* NULL: this rank is done with it. */
+static weft_request *find_making(weft_context *ctx, const grid_word *word)
+{
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->group->id == word->parent && req->sequence == word->sequence &&
+            req->op.kind == WEFT__OP_MESH_CREATE)
+            return req;
+    }
+    return NULL;
+}
+
+static void mesh_message(weft_context *ctx, int peer, int type, const void *bytes, size_t length)
+{
+    grid_word word;
+    weft_request *req;
+    weft_mesh *mesh;
+    int member;
+    (void)type;
+    if (length != sizeof word) {
+        weft__peer_refused(ctx, peer, "the grid of a mesh takes another number of bytes");
+        return;
+    }
+    memcpy(&word, bytes, sizeof word);
+    if (!(req = find_making(ctx, &word))) return;
+    member = weft__group_member(req->group, peer);
+    if (req->group->rank != 0 || member <= 0) {
+        weft__peer_refused(ctx, peer, "the grid of a mesh is told by a member to member 0");
+        return;
+    }
+    mesh = mesh_of(req);
+    memcpy(mesh->other_grid, word.grid, sizeof mesh->other_grid);
+    mesh->other_by = member;
+    if (mesh->differs == member) break_over_grids(req, mesh);
+}
+
+const weft__protocol weft__mesh_protocol = {.name = "mesh",
+                                            .first = WEFT__MESSAGE_MESH_GRID,
+                                            .last = WEFT__MESSAGE_MESH_GRID,
+                                            .message = mesh_message};
 
 static void request_gone(weft_request *req)
 {

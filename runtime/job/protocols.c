@@ -11,6 +11,7 @@
 #include "job_store.h"
 #include "leave_together.h"
 #include "membership.h"
+#include "mesh.h"
 #include "order.h"
 #include "signatures.h"
 #include "signing.h"
@@ -31,6 +32,7 @@ const weft__protocol *const weft__protocols[WEFT__PROTOCOL_KINDS + 1] = {
     [WEFT__PROTOCOL_SHRINK] = &weft__shrink_protocol,
     [WEFT__PROTOCOL_SPREADING] = &weft__spreading_protocol,
     [WEFT__PROTOCOL_GATHERING] = &weft__gathering_protocol,
+    [WEFT__PROTOCOL_MESH] = &weft__mesh_protocol,
     [WEFT__PROTOCOL_STRAGGLER] = &weft__straggler_protocol,
     [WEFT__PROTOCOL_LEAVE_TOGETHER] = &weft__leave_together_protocol,
     [WEFT__PROTOCOL_STORE] = &weft__store_protocol,

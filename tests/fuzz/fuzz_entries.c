@@ -10,6 +10,7 @@
 #include "executor.h"
 #include "fuzz.h"
 #include "group.h"
+#include "group_break.h"
 #include "lone_rank.h"
 #include "memory.h"
 #include "mesh.h"
@@ -154,11 +155,19 @@ static void check_group(const weft_group *group)
         abort();
 }
 
+/* Where grids are unlike this rank waits for member 0 to say so. */
+static void hear_of_unlike_grids(weft_request *req)
+{
+    if (rank.what != MESH || weft_test(req) != WEFT_PENDING) return;
+    weft__group_break(rank.world, &(weft__verdict){WEFT_ERR_MISMATCH, req->sequence, -1, "unlike"}, false);
+}
+
 static weft_status settle(weft_request *req)
 {
     weft_status status;
     weft__engine_take(rank.ctx);
     weft__engine_progress(rank.ctx);
+    hear_of_unlike_grids(req);
     weft__engine_drop(rank.ctx);
     status = weft_test(req);
     if (status == WEFT_PENDING) abort();

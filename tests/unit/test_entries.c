@@ -6,6 +6,7 @@
 #include "group.h"
 #include "lone_rank.h"
 #include "mesh.h"
+#include "protocol.h"
 #include "terms.h"
 
 #include <setjmp.h>
@@ -52,6 +53,7 @@ static void end_collective(void)
         weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
         int liar = lies->liar ? lies->liar : LIAR;
         if (!req->continuation) continue;
+        assert_true(req->op.kind == WEFT__OP_MEM_ALLOC || req->op.count <= 24); /* of each rank, on each */
         req->executor->stop(req);
         for (int i = 0; i < LONE_WORLD; i++) {
             entry told;
