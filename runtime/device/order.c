@@ -22,13 +22,12 @@
  * A rank's clock is never behind a stamp it has seen, so whatever it proposes later comes later; and what has
  * only proposed keeps its place in the list, since its stamp can only grow.
  * Fails: when two ranks issue different numbers of operations together, which is a batch on one and none, or
- * another one, on the other. */
+ * another one, on the other; and where there is no memory for a question. */
 #include "order.h"
 #include "engine.h"
 #include "group.h"
 #include "group_break.h"
 #include "peer.h"
-#include "protocol.h"
 #include "slots.h"
 
 #include <stdio.h>
@@ -227,14 +226,33 @@ static void show_begun(weft_group *group, uint64_t number)
     }
 }
 
+/* Not those that are gone, of which its group hears otherwise.  If there is nobody to ask, nobody has to be waited for.  Who is
+ * not asked for want of memory may be the one that could answer: then the group breaks, for others would wait behind it. */
 static void ask_by_messages(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
-    word w = {.key = ticket->key, .last = ticket->last, .length = ticket->length, .stamp = stamp};
-    ticket->raise = stamp;
-    ticket->group->asks_order = true;
-    for (int i = 0; i < ticket->size; i++)
-        if (ticket->world[i] != ctx->rank && !shows_that_it_has_begun(ticket, i))
-            weft__p2p_control(ctx->p2p, ticket->world[i], WEFT__MESSAGE_RAISE, &w, sizeof w);
+    const word w = {.key = ticket->key, .last = ticket->last, .length = ticket->length, .stamp = stamp};
+    weft_group *group = ticket->group;
+    char text[WEFT__SENTENCE_BYTES];
+    bool asks = false;
+    weft__group_ref(group); /* it may break meanwhile, which ends the ticket's request */
+    group->asks_order = true;
+    for (int i = 0; i < group->size && atomic_load(&group->state) != WEFT__BROKEN; i++) {
+        const int to = group->world[i];
+        weft_status status;
+        if (to == ctx->rank || weft__is_gone(&ctx->peers[to]) || shows_that_it_has_begun(ticket, i)) continue;
+        status = weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_RAISE, &w, sizeof w);
+        asks = asks || status == WEFT_OK;
+        if (status == WEFT_ERR_MEMORY) {
+            snprintf(text, sizeof text, "rank %d: %.900s", ctx->rank, weft_last_error());
+            weft__group_break(group, &(weft__verdict){WEFT_ERR_MEMORY, w.last, -1, text}, true);
+        }
+    }
+    group->asks_order = asks && atomic_load(&group->state) != WEFT__BROKEN;
+    if (group->asks_order)
+        ticket->raise = stamp;
+    else
+        group->order_met = w.last;
+    weft__group_unref(group);
 }
 
 /* True: some need not be waited for any more. */
@@ -563,8 +581,7 @@ static void order_message(weft_context *ctx, int peer, int type, const void *byt
 
 static weft_status open_order(weft_context *ctx)
 {
-    struct order *order = calloc(1, sizeof *order);
-    ctx->protocol_state[WEFT__PROTOCOL_ORDER] = order;
+    struct order *order = ctx->protocol_state[WEFT__PROTOCOL_ORDER] = calloc(1, sizeof *order);
     if (!order) return weft__fail_memory(sizeof *order, "a context");
     weft__list_init(&order->tickets);
     return WEFT_OK;

@@ -5,6 +5,7 @@
 #include "device_hold.h"
 #include "p2p.h"
 #include "protocol.h"
+#include "status.h"
 #include "sum.h"
 
 #include <pthread.h>
@@ -18,6 +19,7 @@ enum { RANKS = 3, SUMS = 50 };
 /* ---- what this process sends about the order (the linker puts this in the place of the library's) ---- */
 
 static atomic_int messages, questions, payloads;
+static atomic_bool lacks_memory; /* for questions */
 
 #define CONTROL weft__p2p *p2p, int peer, int type, const void *data, size_t length
 #define SEND \
@@ -32,6 +34,8 @@ weft_status __wrap_weft__p2p_control(CONTROL)
 {
     if (type >= WEFT__MESSAGE_PROPOSE && type <= WEFT__MESSAGE_RAISED) atomic_fetch_add(&messages, 1);
     if (type == WEFT__MESSAGE_RAISE) atomic_fetch_add(&questions, 1);
+    if (type == WEFT__MESSAGE_RAISE && atomic_load(&lacks_memory))
+        return weft__fail_memory(length, "a control message");
     return __real_weft__p2p_control(p2p, peer, type, data, length);
 }
 
@@ -443,6 +447,30 @@ static void behind_one_in_host_memory(job_rank *me)
     CHECK_INT(sent_by_all(me) - messages_before, 2); /* it has its place by a proposal and its answer */
 }
 
+/* Rank 2 is late, and the others cannot ask it to come behind the sum that they have begun next: their group with it ends
+ * at once, and nothing waits for it. */
+static void no_memory_to_ask(job_rank *me)
+{
+    if (!getenv("JOB_HOSTS")) return; /* memory that is shared asks without a word */
+    operands o = take_operands(me), other = take_operands(me);
+    weft_group *pair = pair_of(me, 0, 1, o), *all = group_of(me, (const int[]){0, 1, 2}, RANKS, o);
+    weft_request *req = NULL;
+    job_meet(me);
+    if (pair) {
+        CHECK_OK(weft_group_set_timeout(pair, job_short_ms()));
+        atomic_store(&lacks_memory, true);
+        req = begin_sum(all, other, NULL);
+        sum_works(pair, o);
+        WAIT_STATUS(WEFT_ERR_MEMORY, req);
+        CHECK_TEXT(weft_request_message(req), "a control message");
+        weft_release(req);
+        atomic_store(&lacks_memory, false);
+    }
+    CHECK_STATUS(WEFT_ERR_MEMORY, job_await_break(all, job_late_ms()));
+    job_meet(me);
+    sum_works(me->world, o);
+}
+
 static void let_go_on(job_rank *me)
 {
     CHECK_INT(kill(job_pid(me, 2), SIGCONT), 0);
@@ -543,6 +571,7 @@ int main(int argc, char **argv)
                                             .body = one_is_stopped_elsewhere, .processes = true)
               : (struct CMUnitTest)JOB_TEST("one is stopped", .ranks = RANKS, .body = one_is_stopped,
                                             .processes = true),
+        JOB_TEST("no memory to ask", .ranks = RANKS, .body = no_memory_to_ask, .processes = true),
         JOB_TEST("one is cancelled at the gate", .ranks = RANKS, .body = one_is_cancelled_at_the_gate),
     };
     return JOB_MAIN(tests, argc, argv);
