@@ -199,10 +199,49 @@ static void lay_over(input *in, unsigned char *bytes, size_t length)
     }
 }
 
+/* By the numbers that inputs have for them, which stay as types come and go.  What has none is told as it is. */
+static int take_type(input *in)
+{
+    static const int types[] = {WEFT__MESSAGE_NONE,
+                                WEFT__MESSAGE_CREATE_JOIN,
+                                WEFT__MESSAGE_CREATE_READY,
+                                WEFT__MESSAGE_CREATE_FAILED,
+                                WEFT__MESSAGE_CREATE_EXPIRED,
+                                WEFT__MESSAGE_SHRINK_JOIN,
+                                WEFT__MESSAGE_SHRINK_READY,
+                                WEFT__MESSAGE_SHRINK_FAILED,
+                                WEFT__MESSAGE_SHRINK_EXPIRED,
+                                WEFT__MESSAGE_SLOTS,
+                                WEFT__MESSAGE_BROKEN,
+                                WEFT__MESSAGE_COMM,
+                                WEFT__MESSAGE_PROPOSE,
+                                WEFT__MESSAGE_FINAL,
+                                WEFT__MESSAGE_RAISE,
+                                WEFT__MESSAGE_RAISED,
+                                WEFT__MESSAGE_CREATE_ASK,
+                                WEFT__MESSAGE_CREATE_MEMBERS,
+                                WEFT__MESSAGE_SHRINK_STORED,
+                                WEFT__MESSAGE_SHRINK_DONE,
+                                WEFT__MESSAGE_SPREAD,
+                                WEFT__MESSAGE_SPREAD_TAKEN,
+                                WEFT__MESSAGE_GATHER_JOINS,
+                                WEFT__MESSAGE_GATHER_KNOWN,
+                                WEFT__MESSAGE_GATHER_GIVES_UP,
+                                WEFT__MESSAGE_SIGNED,
+                                WEFT__MESSAGE_INTERLEAVED,
+                                WEFT__MESSAGE_LATE,
+                                WEFT__MESSAGE_LEAVING,
+                                WEFT__MESSAGE_ALL_LEAVE,
+                                WEFT__MESSAGE_SENT_TOGETHER,
+                                WEFT__MESSAGE_GO_TOGETHER};
+    const int number = take_signed(in);
+    return number < 0 || number >= (int)(sizeof types / sizeof *types) ? number : types[number];
+}
+
 static void step_tell(input *in)
 {
     unsigned char bytes[PAYLOAD_MOST] = {0};
-    int peer = other(take(in, 1)), type = take_signed(in);
+    int peer = other(take(in, 1)), type = take_type(in);
     size_t length = take(in, 2) % sizeof bytes;
     lay_over(in, bytes, length);
     tell(peer, type, bytes, length);
@@ -227,7 +266,7 @@ static void step_notice(input *in)
 /* As this rank has said it, or as another type of message, or longer. */
 static void step_echo(input *in)
 {
-    int peer = other(take(in, 1)), type = take_signed(in);
+    int peer = other(take(in, 1)), type = take_type(in);
     echo e = rank.echoes[take(in, 1) % ECHOES];
     size_t more = take(in, 1) % 64;
     if (e.length + more <= sizeof e.bytes) {
