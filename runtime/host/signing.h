@@ -5,6 +5,8 @@
  * order of seats, what it has begun: WEFT__SIGNED_MOST operations in one message, or fewer once the first of them is
  * WEFT__SIGNED_AFTER_NS old.  Everybody compares that with what it has begun itself.  Round the ring all mean the same if
  * each means the same as the one before it, so the first that does not is seen, by who sits behind it or by itself.
+ * Not up a tree of hosts: the members inside of one would take a message from each below them, and a difference would be
+ * seen only where two branches meet; round the ring each takes and sends one, and it is seen after one way.
  *
  * All collectives in program order are told so, also those that have to be agreed on before they settle: then each has the
  * same to tell as the one before it, or they differ.  What lies in host memory is not told: its messages are compared.
