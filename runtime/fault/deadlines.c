@@ -25,12 +25,13 @@
 static int64_t expire(weft_request *req, int64_t now)
 {
     char text[WEFT__SENTENCE_BYTES];
+    int64_t dumped;
     if (now < req->deadline_ns + ANSWER_GRACE_NS
             ? !weft__straggler_answered_again(req) /* or one that has come since the first time is accused */
             : !weft__straggler_answered(req) && now < req->asked_ns + ANSWER_NS)
         return now + RETRY_NS;
     weft__straggler_text(req, now, text, sizeof text);
-    if (!weft__dumping_first(req->ctx, text)) return now + RETRY_NS;
+    if ((dumped = weft__dumping_first(req->ctx, text)) != 0) return dumped;
     if (req->executor->expire) {
         req->executor->expire(req, now);
         return WEFT__NEVER;

@@ -2,11 +2,12 @@
  *
  * The first failure of a context asks for one, a signal or the program for as many as it likes.  An operation whose
  * time is over waits until the records have been read, so that the ranks are seen before they know of the failure:
- * that is the watchdog's, needs memory alone and has no other bound.  What puts the text into its folder is a thread of
+ * that is the watchdog's, needs memory alone and has no other bound for who reads.  What puts the text into its folder is a thread of
  * its own for each (dump_writer.h): for a first dump that is waited for WEFT__DUMP_WAIT_NS, here and by whoever is
  * given the failure in a waiting call (weft__recording_await), for another one not at all.  One rank of a host reads and
- * writes the first dump for all (dump_turn.h); if its process ends meanwhile, the next does.  Whoever has read asks
- * the other hosts to do the same (dump_asking.h), and waits for none of them. */
+ * writes the first dump for all (dump_turn.h), and the others wait WEFT__DUMP_WAIT_NS for both; if its process ends
+ * meanwhile, or may be stopped, the next does.  Whoever has read asks the other hosts to do the same (dump_asking.h), and
+ * waits for none of them. */
 #include "dumping.h"
 #include "alarm.h"
 #include "dump_asking.h"
@@ -24,7 +25,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define LOOK_NS (2 * WEFT__MS) /* at the rank that writes */
+#define LOOK_NS      (2 * WEFT__MS)  /* at the rank that reads and writes; */
+#define LOOK_MOST_NS (25 * WEFT__MS) /* less often the longer that takes, as it needs the processor more */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int contexts; /* open ones; under lock */
@@ -96,7 +98,7 @@ static weft__dumping_state state_of(const weft_context *ctx)
 
 static bool is_under_way(weft__dumping_state state)
 {
-    return state == WEFT__DUMPING_READ || state == WEFT__DUMPING_LATE;
+    return state == WEFT__DUMPING_BEGUN || state == WEFT__DUMPING_LATE;
 }
 
 static void first_is_over(weft_context *ctx, weft_status status, const char *text)
@@ -105,15 +107,18 @@ static void first_is_over(weft_context *ctx, weft_status status, const char *tex
     weft__dumping_to(ctx, state_of(ctx), status == WEFT_OK ? WEFT__DUMPING_DONE : WEFT__DUMPING_FAILED);
 }
 
-/* turn: its lock is held, and it becomes the writer's. */
+/* turn: its lock is held, and it becomes the writer's.  A processor that others want may take its time over this, and all
+ * the while they only look at the note. */
 static weft_status read_first(weft_context *ctx, weft__dump *dump, int turn)
 {
     weft__dumping *dumping = &ctx->dumping;
     weft__dump_text text;
-    weft_status status = read_records(ctx, dump, &text);
+    weft_status status;
+    weft__dump_turn_note(turn, WEFT__DUMP_READING);
+    weft__dump_turn_pass(turn);
+    status = read_records(ctx, dump, &text);
     if (status == WEFT_OK) {
         weft__dump_turn_note(turn, WEFT__DUMP_UNWRITTEN);
-        weft__dump_turn_pass(turn);
         if (dump->place != WEFT__NO_PLACE) weft__dump_ask(ctx, dumping->why, 0);
         dumping->first = weft__dump_writer_start(dump, &text, turn, weft__alarm_wake);
         if (dumping->first) return WEFT_OK;
@@ -140,8 +145,8 @@ static void begin_first(weft_context *ctx)
         first_is_over(ctx, status, weft_last_error());
         return;
     }
-    dumping->late_ns = weft__now_ns() + WEFT__DUMP_WAIT_NS;
-    weft__dumping_to(ctx, WEFT__DUMPING_ASKED, WEFT__DUMPING_READ);
+    if (dumping->first || !dumping->late_ns) dumping->late_ns = weft__now_ns() + WEFT__DUMP_WAIT_NS;
+    weft__dumping_to(ctx, WEFT__DUMPING_ASKED, WEFT__DUMPING_BEGUN);
 }
 
 static void let_go_of_first(weft_context *ctx)
@@ -155,11 +160,11 @@ static void let_go_of_first(weft_context *ctx)
     dumping->turn = -1;
 }
 
-/* Another rank writes it: has it done so? */
+/* Another rank reads or writes it: has it done so? */
 static void look_at_turn(weft_context *ctx)
 {
     weft__dump_stage stage = weft__dump_turn_stage(ctx->dumping.turn);
-    if (stage == WEFT__DUMP_UNWRITTEN) return;
+    if (stage == WEFT__DUMP_READING || stage == WEFT__DUMP_UNWRITTEN) return;
     let_go_of_first(ctx);
     if (stage == WEFT__DUMP_UNREAD)
         weft__dumping_to(ctx, state_of(ctx), WEFT__DUMPING_ASKED);
@@ -179,14 +184,23 @@ static void look_at_first(weft_context *ctx)
         first_is_over(ctx, status, text);
         let_go_of_first(ctx);
     }
-    if (weft__now_ns() >= dumping->late_ns) weft__dumping_to(ctx, WEFT__DUMPING_READ, WEFT__DUMPING_LATE);
+    if (weft__now_ns() >= dumping->late_ns) weft__dumping_to(ctx, WEFT__DUMPING_BEGUN, WEFT__DUMPING_LATE);
 }
 
-bool weft__dumping_first(weft_context *ctx, const char *why)
+/* A quarter of the time that it has been waited for. */
+static int64_t look_again(const weft_context *ctx)
 {
-    if (!ctx->record.ops) return true;
+    const int64_t now_ns = weft__now_ns(), waited_ns = now_ns - (ctx->dumping.late_ns - WEFT__DUMP_WAIT_NS);
+    const int64_t pause_ns =
+        state_of(ctx) != WEFT__DUMPING_BEGUN || waited_ns / 4 < LOOK_NS ? LOOK_NS : waited_ns / 4;
+    return now_ns + (pause_ns < LOOK_MOST_NS ? pause_ns : LOOK_MOST_NS);
+}
+
+int64_t weft__dumping_first(weft_context *ctx, const char *why)
+{
+    if (!ctx->record.ops) return 0;
     weft__alarm_dump(ctx, why);
-    return state_of(ctx) >= WEFT__DUMPING_LATE;
+    return state_of(ctx) >= WEFT__DUMPING_LATE ? 0 : look_again(ctx);
 }
 
 /* ---- those that a signal or another host asks for ---- */
@@ -245,8 +259,8 @@ int64_t weft__dumping_attend(weft_context *ctx)
     if (state_of(ctx) == WEFT__DUMPING_ASKED && weft__now_ns() >= ctx->dumping.from_ns) begin_first(ctx);
     attend_again(ctx);
     if (state_of(ctx) == WEFT__DUMPING_ASKED) return ctx->dumping.from_ns;
-    if (state_of(ctx) != WEFT__DUMPING_READ) return WEFT__NEVER; /* whoever writes wakes */
-    return ctx->dumping.first ? ctx->dumping.late_ns : weft__now_ns() + LOOK_NS;
+    if (state_of(ctx) != WEFT__DUMPING_BEGUN) return WEFT__NEVER; /* whoever writes wakes */
+    return ctx->dumping.first ? ctx->dumping.late_ns : look_again(ctx);
 }
 
 static bool writes(const weft_context *ctx)

@@ -3,10 +3,10 @@
 #define WEFT_RUNTIME_DUMPING_H
 #include "context.h"
 
-/* An operation is about to fail because its time is over.  True: its failure can be told.  False: not before the watchdog
- * has been to weft__dumping_attend, which reads the ranks as they are, and then for WEFT__DUMP_WAIT_NS at most, as long as
- * the file is being written.  Engine held. */
-bool weft__dumping_first(weft_context *ctx, const char *why);
+/* An operation is about to fail because its time is over.  0: its failure can be told; or when to ask again: not before the
+ * watchdog has been to weft__dumping_attend, which reads the ranks as they are, and then for WEFT__DUMP_WAIT_NS at most, as
+ * long as the file is being written.  Watchdog, engine held. */
+int64_t weft__dumping_first(weft_context *ctx, const char *why);
 /* Reads what has been asked for, has it written, and takes note of what is.  Returns when to come again at the latest.
  * Watchdog, engine not held. */
 int64_t weft__dumping_attend(weft_context *ctx);

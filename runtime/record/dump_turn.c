@@ -16,9 +16,9 @@
 
 #define WAIT_NS (200 * WEFT__MS)
 
-/* Words of 8 bytes; behind the first dump's stand those of the others: when they were read last, by which process, and for
- * which request. */
-enum { STAGE, PID, BORN, WORDS, READ_NS = WORDS };
+/* Words of 8 bytes; behind the first dump's, of which the last says since when, stand those of the others: when they were
+ * read last, by which process, and for which request. */
+enum { STAGE, PID, BORN, SINCE_NS, WORDS, READ_NS = WORDS };
 
 static void path_of(const char *records, const char *run, int place, char path[PATH_MAX])
 {
@@ -40,12 +40,19 @@ int weft__dump_turn_take(const char *records, const char *run, int place)
     return turn;
 }
 
+static bool is_given_up(const int64_t words[WORDS])
+{
+    const int64_t now_ns = weft__now_ns();
+    if (words[STAGE] != WEFT__DUMP_READING && words[STAGE] != WEFT__DUMP_UNWRITTEN) return false;
+    if (weft__born(words[PID]) != words[BORN]) return true;
+    return words[STAGE] == WEFT__DUMP_READING && now_ns - words[SINCE_NS] >= WEFT__DUMP_READING_NS;
+}
+
 weft__dump_stage weft__dump_turn_stage(int turn)
 {
     int64_t words[WORDS];
     if (turn < 0 || pread(turn, words, sizeof words, 0) != (ssize_t)sizeof words) return WEFT__DUMP_UNREAD;
-    if (words[STAGE] == WEFT__DUMP_UNWRITTEN && weft__born(words[PID]) != words[BORN])
-        return WEFT__DUMP_UNREAD;
+    if (is_given_up(words)) return WEFT__DUMP_UNREAD;
     return words[STAGE] >= WEFT__DUMP_UNREAD && words[STAGE] <= WEFT__DUMP_NOT_WRITTEN
                ? (weft__dump_stage)words[STAGE]
                : WEFT__DUMP_UNREAD;
@@ -53,7 +60,9 @@ weft__dump_stage weft__dump_turn_stage(int turn)
 
 void weft__dump_turn_note(int turn, weft__dump_stage stage)
 {
-    const int64_t pid = getpid(), words[WORDS] = {[STAGE] = stage, [PID] = pid, [BORN] = weft__born(pid)};
+    const int64_t pid = getpid();
+    const int64_t words[WORDS] = {
+        [STAGE] = stage, [PID] = pid, [BORN] = weft__born(pid), [SINCE_NS] = weft__now_ns()};
     if (turn < 0) return;
     if (pwrite(turn, words, sizeof words, 0) != (ssize_t)sizeof words) return; /* each rank is alone */
 }

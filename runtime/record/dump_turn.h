@@ -2,8 +2,9 @@
  *
  * It is told in the file `record.RUN.dumps` beside the records, of one host of several `record.RUN.PLACE.dumps`
  * (layout.h, dump.h), so in memory: whoever asks is never kept by
- * the folder of the dumps.  Its lock is held by whoever reads, for a first dump or another one, so that the ranks of a
- * large host do not all have all records in memory at once. */
+ * the folder of the dumps.  Who is about to read for the first dump notes so, and reads without the lock: the others see that, and
+ * leave it alone.  For another dump the lock is held while the records are read.  So the ranks of a large host
+ * do not all have all records in memory at once. */
 #ifndef WEFT_RECORD_DUMP_TURN_H
 #define WEFT_RECORD_DUMP_TURN_H
 
@@ -15,13 +16,16 @@
 #define WEFT__DUMP_FRESH_NS (1000 * WEFT__MS)
 
 typedef enum weft__dump_stage {
-    WEFT__DUMP_UNREAD,    /* or whoever had read has died before the file was there */
+    WEFT__DUMP_UNREAD,  /* or who was to write it has died, or has read for so long that it may be stopped */
+    WEFT__DUMP_READING, /* a process that lives reads */
     WEFT__DUMP_UNWRITTEN, /* a process that lives has read, and writes */
     WEFT__DUMP_WRITTEN,
     WEFT__DUMP_NOT_WRITTEN /* it could not be */
 } weft__dump_stage;
 
-/* Waits a moment for a rank that is reading; one that is stopped there is not waited for longer, and then several read.
+#define WEFT__DUMP_READING_NS (500 * WEFT__MS) /* who is behind that may be stopped: another rank reads */
+
+/* Waits a moment for the lock; who is stopped with it is not waited for longer, and then several may read.
  * Returns a descriptor; -1: there can be no such file, and each rank is alone (all below take that). */
 int weft__dump_turn_take(const char *records, const char *run, int place);
 weft__dump_stage weft__dump_turn_stage(int turn);

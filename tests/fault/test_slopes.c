@@ -343,11 +343,12 @@ static void in_order(job_rank *me)
  * that sees it before it is told tells all the others: on a busy machine that may be every one of them.  And each of
  * the living has a word for the next that it watches over from now on.  Each host also asks log2 P others to write down
  * what their ranks did (dump_asking.c).  Who is told asks each that tells it for an answer (core/accused.c): three words in place
- * of one. */
+ * of one.  Where hosts are many that is done down a tree, and again beside whom a busy machine keeps from answering in time. */
 static void check_death(job_rank *me)
 {
-    check(me, DEATH, CONNECTIONS, 5 * log2_of(me->size), 2 * me->size);
-    check(me, DEATH, MESSAGES, 7 * log2_of(me->size) + 1, 4 * me->size);
+    bool few = me->size <= WEFT__TOLD_AT_ONCE;
+    check(me, DEATH, CONNECTIONS, (few ? 5 : 8) * log2_of(me->size), 2 * me->size);
+    check(me, DEATH, MESSAGES, (few ? 7 : 12) * log2_of(me->size) + 1, 4 * me->size);
 }
 
 /* The death is presumed, so that a view leaves it out.  The lead has five words for each of the others (PREPARE, ACCEPT, the

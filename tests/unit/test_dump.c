@@ -197,10 +197,16 @@ static void test_turn(void **state)
     mine = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
     assert_true(mine >= 0);
     assert_int_equal(weft__dump_turn_stage(mine), WEFT__DUMP_UNREAD);
-    weft__dump_turn_note(mine, WEFT__DUMP_UNWRITTEN);
+    weft__dump_turn_note(mine, WEFT__DUMP_READING);
     weft__dump_turn_pass(mine);
     other = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
+    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_READING);
+    usleep(WEFT__DUMP_READING_NS / 1000);
+    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNREAD); /* it may be stopped */
+    weft__dump_turn_note(mine, WEFT__DUMP_UNWRITTEN);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNWRITTEN);
+    usleep(WEFT__DUMP_READING_NS / 1000);
+    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNWRITTEN); /* its folder is slow */
     weft__dump_turn_note(mine, WEFT__DUMP_WRITTEN);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_WRITTEN);
     beside = weft__dump_turn_take(folder, RUN, 0); /* another host's, in the same folder */

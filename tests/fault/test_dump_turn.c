@@ -1,0 +1,137 @@
+/* test_dump_turn.c - one rank of a host reads its records for all: also where that takes long, and unless it stops there. */
+#include "job.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { READERS, VICTIM = 1 };
+
+static job_rank *_Atomic self; /* while what this reads is watched */
+static int64_t takes_ms;
+static bool first_alone;
+static char folder[64];
+
+/* Whoever reads opens the folder of the records. */
+static void note_reader(void)
+{
+    _Atomic int64_t *readers = (_Atomic int64_t *)&job_results(atomic_load(&self), 0)[READERS];
+    const bool first = atomic_fetch_add(readers, 1) == 0;
+    if (first || !first_alone) job_sleep_ms(takes_ms);
+}
+
+/* In place of the C library's, for the library too. */
+__attribute__((visibility("default"))) int open(const char *file, int oflag, ...)
+{
+    mode_t mode = 0;
+    if (oflag & O_CREAT) {
+        va_list more;
+        va_start(more, oflag);
+        mode = va_arg(more, mode_t);
+        va_end(more);
+    }
+    if (atomic_load(&self) && (oflag & O_DIRECTORY) && strncmp(file, folder, strlen(folder)) != 0)
+        note_reader();
+    return (int)syscall(SYS_openat, AT_FDCWD, file, oflag, mode);
+}
+
+static void begin(job_rank *me, int64_t ms, bool alone)
+{
+    job_setenv(me, "WEFT_RECORD", "64");
+    job_setenv(me, "WEFT_DUMP_DIR", folder);
+    job_join(me);
+    job_sum_works(me->world);
+    job_meet(me);
+    takes_ms = ms;
+    first_alone = alone;
+    atomic_store(&self, me);
+}
+
+static void time_is_up(job_rank *me)
+{
+    const weft_call soon = {.timeout_ms = JOB_SHORT_MS};
+    int64_t from = job_now_ns();
+    int32_t sum = 1;
+    if (me->rank == VICTIM) return;
+    CHECK_STATUS(WEFT_ERR_TIMEOUT,
+                 weft_all_reduce(me->world, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, &soon, NULL));
+    CHECK_TEXT(weft_last_error(), "; recorded in ");
+    CHECK_PERIOD(from, job_now_ns(), JOB_SHORT_MS, JOB_SHORT_MS + JOB_LATE_MS);
+}
+
+static void check_files(int wanted)
+{
+    char pattern[96];
+    glob_t found;
+    int64_t end = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
+    snprintf(pattern, sizeof pattern, "%s/dump.*.json", folder);
+    while (glob(pattern, 0, NULL, &found) && job_now_ns() < end) job_sleep_ms(1);
+    CHECK_INT(found.gl_pathc, wanted);
+    globfree(&found);
+}
+
+/* The others wait, and none of them reads as well, which would make it slower for all. */
+static void slow(job_rank *me)
+{
+    enum { SLOW_MS = 400 };
+    begin(me, SLOW_MS, false);
+    time_is_up(me);
+    job_meet(me);
+    CHECK_INT(job_results(me, 0)[READERS], 1);
+    check_files(1);
+    job_leave(me);
+}
+
+/* Nobody's operation waits for that, and one other reads. */
+static void stopped(job_rank *me)
+{
+    enum { STOPPED_MS = 1500 * JOB_SLOWER };
+    begin(me, STOPPED_MS, true);
+    time_is_up(me);
+    job_meet(me);
+    check_files(1);
+    CHECK_INT(job_results(me, 0)[READERS], 2);
+    job_meet(me);
+    job_leave(me);
+}
+
+static int make_folder(void **state)
+{
+    char outer[] = "/tmp/weft-test-dump-turn-XXXXXX";
+    (void)state;
+    if (!mkdtemp(outer)) return 1;
+    snprintf(folder, sizeof folder, "%s/in", outer); /* the first that writes makes it */
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    (void)state;
+    *strrchr(folder, '/') = 0;
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+#define CASE(sentence, test_body)                                          \
+    {                                                                      \
+        sentence, job_test, make_folder, remove_folder, &(job_plan)        \
+        {                                                                  \
+            .bare = true, .processes = true, .ranks = 8, .body = test_body \
+        }                                                                  \
+    }
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        CASE("one rank reads for its host, however long that takes", slow),
+        CASE("one that does not come back from reading is stood in for", stopped),
+    };
+    return JOB_MAIN(tests, argc, argv);
+}
