@@ -309,6 +309,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     atomic_store_explicit(&d->watchers, 0, memory_order_relaxed);
     d->closed = 1;
     d->handed = d->shut = d->done = d->placed = d->entered = d->holds = false;
+    d->holders = 0;
     d->hold = 0;
     weft__list_init(&d->holding);
     atomic_store_explicit(&d->ahead, false, memory_order_relaxed);

@@ -99,6 +99,7 @@ typedef struct weft__device {
     bool entered;                      /* in program order: it has gone on beside its agreement */
     bool done;                         /* the device has done it before its members agreed */
     bool holds;                        /* streams wait for it, which it has to let go: device_hold.h */
+    uint32_t holders;                  /* calls that have named it so, and were not refused by the module */
     uint64_t hold;      /* its number among those that do and are not on their way; 0: it is none */
     weft__list holding; /* hold: in ctx->holding */
     uint64_t behind;    /* what its stream waits for are holds up to that number; 0: none */

@@ -46,13 +46,20 @@ static bool name(weft_request *req, weft_backend_work *like)
                                     .size = d->work.size,
                                     .peer = d->work.peer};
     }
-    if (d->holds) return true;
     d->holds = true;
-    if (d->handed) return true;
+    if (d->holders++ || d->handed) return true;
     d->hold = atomic_fetch_add(&ctx->holds, 1) + 1;
     weft__list_append(&ctx->holding, &d->holding);
     atomic_fetch_add(&ctx->streams_held, 1);
     return true;
+}
+
+/* The module cannot, for that stream: what is submitted meanwhile need not wait, unless it does so for another one. */
+static void refused(weft_request *req)
+{
+    const bool entered = weft__engine_enter(req->ctx);
+    if (--req->device->holders == 0) weft__hold_on_its_way(req->device);
+    weft__engine_leave(req->ctx, entered);
 }
 
 weft_status weft__hold_stream(weft_request *req, void *stream)
@@ -69,6 +76,7 @@ weft_status weft__hold_stream(weft_request *req, void *stream)
     weft__engine_leave(ctx, entered);
     if (!named) return WEFT_ERR_UNSUPPORTED;
     status = d->module->backend->hold(d->module->backend, &d->work, &like, stream);
+    if (status == WEFT_ERR_UNSUPPORTED) refused(req);
     weft__engine_rouse(ctx); /* no time for naps: the stream waits */
     return status;
 }

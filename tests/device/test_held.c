@@ -383,6 +383,61 @@ static void what_waits_ends(job_rank *me)
     check_sum(RANKS, a.out);
 }
 
+/* ---- a stream that cannot be held ---- */
+
+typedef struct refused {
+    weft_group *second;
+    operands o;
+    weft_request *first;
+} refused;
+
+/* The host waits for the first one; the other thread's stream has not come to its operation, which begins all the same. */
+static void beside_one_that_waits(job_rank *me, int thread, void *arg)
+{
+    enum { WAITS_MS = 200 }; /* for the other thread to be in its call */
+    refused *r = arg;
+    if (thread == 0) {
+        CHECK_OK(weft_stream_wait(r->first, device_stream(1)));
+        return;
+    }
+    job_sleep_ms(WAITS_MS);
+    const weft_call behind = {.stream = device_stream(0)};
+    device_gate *gate = device_shut(behind.stream);
+    weft_request *req = begin_sum(r->second, r->o, &behind);
+    WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+    CHECK_TEXT(weft_request_message(req), "has issued it, but the caller's stream has not reached it");
+    device_open(gate);
+    weft_release(req);
+    job_mark(me, FIRST);
+}
+
+/* Its stream has the priority of the communicator's, so it is not held, and nothing has to begin behind it. */
+static void one_that_is_refused(job_rank *me)
+{
+    weft_group *first = job_group(me, RANKS, "first", 0), *second = job_group(me, RANKS, "second", 0);
+    operands a = take_operands(me), b = take_operands(me);
+    weft_request *req;
+    CHECK_OK(weft_nccl_configure(first, &(weft_nccl_options){.stream_priority = 1000}));
+    warm_up(first, a);
+    warm_up(second, b);
+    CHECK_OK(weft_group_set_timeout(second, job_short_ms()));
+    job_meet(me);
+    if (me->rank == 0) {
+        refused r = {second, b, begin_sum(first, a, NULL)};
+        job_threads(me, 2, beside_one_that_waits, &r);
+        req = r.first;
+    } else {
+        req = begin_sum(second, b, NULL);
+        WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+        CHECK_TEXT(weft_request_message(req), "has not reached it");
+        weft_release(req);
+        job_await(me, FIRST, 1);
+        req = begin_sum(first, a, NULL);
+    }
+    WAIT_OK(req);
+    check_sum(RANKS, a.out);
+}
+
 /* In program order nothing is held, though the stream's operation is not issued yet: a first one of its kind is before it, for
  * which NCCL connects, and so waits for the rank that is late. */
 static void in_program_order(job_rank *me)
@@ -486,6 +541,7 @@ int main(int argc, char **argv)
                  .arg = &(const queues){"1", 0}),
         JOB_TEST("hardware queues of a priority", .ranks = RANKS, .processes = true, .bare = true,
                  .body = shared_queues, .arg = &(const queues){"2", 1000}),
+        JOB_TEST("one that is refused", .ranks = RANKS, .processes = true, .body = one_that_is_refused),
         JOB_TEST("in program order", .ranks = RANKS, .processes = true, .bare = true,
                  .body = in_program_order),
         JOB_TEST("on the host", .ranks = RANKS, .processes = true, .bare = true, .body = on_the_host),
