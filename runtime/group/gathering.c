@@ -2,7 +2,7 @@
 #include "gathering.h"
 #include "alarm.h"
 #include "create_attempt.h"
-#include "host_tree.h"
+#include "join_place.h"
 #include "peer.h"
 #include "rank_set.h"
 #include "reserve.h"
@@ -210,52 +210,27 @@ static void look(weft_context *ctx, gathering *g)
 
 /* ---- this rank's own call ---- */
 
-static int first_of(const weft__seats *tree, const int *ranks, int host)
-{
-    return ranks[tree->rank_at[tree->first[host]]];
-}
-
-/* Who is above, and who below; ranks: the members, by number. */
-static void take_place(const weft_context *ctx, gathering *g, const weft__seats *tree, const int *ranks)
-{
-    int own, host, i = 0;
-    while (ranks[i] != ctx->rank) i++;
-    own = weft__host_of(tree, i);
-    if (first_of(tree, ranks, own) == ctx->rank) {
-        for (i = 0; i < tree->size; i++)
-            if (weft__host_is_below(ctx, weft__host_of(tree, i), own))
-                weft__set_add(set_of(ctx, g, BELOW), ranks[i]);
-        g->above = first_of(tree, ranks, weft__host_above(ctx, own));
-        g->steps = 0;
-    } else {
-        weft__set_add(set_of(ctx, g, BELOW), ctx->rank);
-        g->above = first_of(tree, ranks, own);
-        g->steps = 1;
-    }
-    for (host = own; host > 0; host = weft__host_above(ctx, host)) g->steps++;
-    if (atomic_load(&ctx->peers[g->above].gone) != WEFT__LIVES) g->above = g->lead;
-    g->beside = g->above;
-}
-
 static int by_number(const void *a, const void *b)
 {
     return *(const int *)a - *(const int *)b;
 }
 
-/* False: no memory. */
+/* Who is above, and who below.  False: no memory. */
 static bool find_place(const weft_context *ctx, gathering *g, const weft_group *group)
 {
-    weft__seats *tree = NULL;
     int *ranks = malloc((size_t)group->size * sizeof *ranks);
-    if (ranks) {
-        memcpy(ranks, group->world, (size_t)group->size * sizeof *ranks);
-        qsort(ranks, (size_t)group->size, sizeof *ranks, by_number);
-        (void)weft__host_tree_of(ctx, ranks, group->size, &tree);
-    }
-    if (tree) take_place(ctx, g, tree, ranks);
+    weft__join_place place;
+    bool found;
+    if (!ranks) return false;
+    memcpy(ranks, group->world, (size_t)group->size * sizeof *ranks);
+    qsort(ranks, (size_t)group->size, sizeof *ranks, by_number);
+    found = weft__join_place_of(ctx, ranks, group->size, &place, set_of(ctx, g, BELOW));
     free(ranks);
-    weft__seats_free(tree);
-    return tree != NULL;
+    if (!found) return false;
+    g->steps = place.steps;
+    g->above = atomic_load(&ctx->peers[place.above].gone) == WEFT__LIVES ? place.above : g->lead;
+    g->beside = g->above;
+    return true;
 }
 
 bool weft__gathering_join(weft_request *req, const weft__create_key *key, const weft__group_params *params)

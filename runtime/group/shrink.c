@@ -1,7 +1,7 @@
 /* shrink.c - shrink_group: the living members of a group agree on the group of the living.
  *
  * The lead is the lowest member that lives in one's own view.  Members tell it that they join, and tell the
- * next one when it is gone.  Once every member that lives in its view has joined it, the lead gives the group its number
+ * next one when it is gone; where hosts are many by way of others (shrink_joins.h).  Once every member that lives in its view has joined it, the lead gives the group its number
  * and tells all (READY); each of them holds that and says so (STORED); once all that live hold it the group is made, here
  * and by DONE at all others.  Where hosts are many READY and DONE go by others, which count who holds the group, in place of
  * STORED (spreading.h).  An attempt is known by the group and by how often each member has shrunk it.
@@ -24,7 +24,7 @@
 #include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
-#include "shrink_attempt.h"
+#include "shrink_joins.h"
 #include "spreading.h"
 #include "submit.h"
 
@@ -63,18 +63,6 @@ static void send_small(weft_context *ctx, const attempt *a, int to, int type, we
     if (a->verdict) m->id = a->verdict->id;
     m->status = status;
     send(ctx, to, type, m);
-    weft__reserve_give(m);
-}
-
-/* Whom this rank presumes dead the lead may not: it must not make a group of two that have lost each other. */
-static void send_join(weft_context *ctx, const attempt *a, int to, bool program)
-{
-    weft__shrink_message *m = new_message(ctx, a, WEFT__SHRINK_LOST + 1, NULL);
-    if (!m) return;
-    m->params = weft__own_params(ctx);
-    m->params.program = program;
-    weft__shrink_mark_gone(ctx, m, WEFT__PRESUMED_DEAD, WEFT__SHRINK_LOST);
-    send(ctx, to, WEFT__MESSAGE_SHRINK_JOIN, m);
     weft__reserve_give(m);
 }
 
@@ -198,7 +186,8 @@ static void shrink_decide(weft_context *ctx, attempt *a)
 {
     weft__shrink_message *m;
     for (int i = 0; i < a->size; i++) {
-        if (weft__shrink_lives(ctx, a, i) && (!a->joined[i] || weft__peer_is_accused(ctx, a->world[i])))
+        if (weft__shrink_lives(ctx, a, i) &&
+            (!weft__shrink_has_joined(ctx, a, i) || weft__peer_is_accused(ctx, a->world[i])))
             return;
     }
     if (!weft__membership_agrees(ctx, a->world, a->size)) return;
@@ -241,23 +230,36 @@ static void shrink_go_on(weft_context *ctx, attempt *a)
 
 /* ---- what comes in ---- */
 
-static void take_accusations(weft_context *ctx, const attempt *a, int member, const unsigned char *lost)
+static void take_accusations(weft_context *ctx, int by, const unsigned char *lost)
 {
     for (int rank = weft__set_next(lost, 0, ctx->world_size); rank >= 0;
          rank = weft__set_next(lost, rank + 1, ctx->world_size))
-        weft__peer_accused(ctx, rank, a->world[member], "is lost to another rank");
+        weft__peer_accused(ctx, rank, by, "is lost to another rank");
 }
 
-static void on_join(weft_context *ctx, attempt *a, int member, const weft__shrink_message *m)
+/* As if that one had said so itself. */
+static void joins_this(weft_context *ctx, attempt *a, int rank, const weft__shrink_message *m)
 {
+    const int member = weft__shrink_member(a, rank);
     a->joined[member] = true;
     a->tables[member] = m->params;
-    if (weft__by_agreement(ctx))
-        take_accusations(ctx, a, member, weft__shrink_told(ctx, m, WEFT__SHRINK_LOST));
-    if (a->verdict)
-        send_verdict(ctx, a, a->world[member]);
-    else
-        shrink_go_on(ctx, a);
+    if (weft__by_agreement(ctx)) take_accusations(ctx, rank, weft__shrink_told(ctx, m, WEFT__SHRINK_LOST));
+    if (a->verdict) send_verdict(ctx, a, rank);
+}
+
+static void on_join(weft_context *ctx, attempt *a, int peer, const weft__shrink_message *m)
+{
+    const unsigned char *joined = weft__shrink_told(ctx, m, WEFT__SHRINK_JOINED);
+    if (m->lead != ctx->rank) {
+        weft__shrink_pass_join(ctx, a, m);
+        return;
+    }
+    for (int rank = weft__set_next(joined, 0, ctx->world_size); rank >= 0;
+         rank = weft__set_next(joined, rank + 1, ctx->world_size)) {
+        a->by_others = a->by_others || rank != peer;
+        joins_this(ctx, a, rank, m);
+    }
+    if (!a->verdict) shrink_go_on(ctx, a);
 }
 
 static void on_stored(weft_context *ctx, attempt *a, int member, const weft__shrink_message *m)
@@ -278,8 +280,8 @@ static void on_expired(weft_context *ctx, attempt *a, int from, const weft__shri
     }
     snprintf(text, sizeof text, "%s", weft__shrink_text(ctx, m));
     for (int i = 0; i < a->size && a->state == WEFT__SHRINK_GATHERING; i++)
-        if (!a->joined[i] && weft__shrink_lives(ctx, a, i))
-            weft__group_create_missing(ctx, a->world[i], false, text, sizeof text);
+        if (!weft__shrink_has_joined(ctx, a, i) && weft__shrink_lives(ctx, a, i))
+            weft__group_create_missing(ctx, a->world[i], a->by_others, text, sizeof text);
     fail_attempt(ctx, a, (weft_status)m->status, text);
 }
 
@@ -325,7 +327,7 @@ static void hear(weft_context *ctx, attempt *a, int peer, int type, const weft__
                  bool by_others)
 {
     switch (type) {
-    case WEFT__MESSAGE_SHRINK_JOIN: on_join(ctx, a, weft__shrink_member(a, peer), m); break;
+    case WEFT__MESSAGE_SHRINK_JOIN: on_join(ctx, a, peer, m); break;
     case WEFT__MESSAGE_SHRINK_STORED: on_stored(ctx, a, weft__shrink_member(a, peer), m); break;
     case WEFT__MESSAGE_SHRINK_EXPIRED: on_expired(ctx, a, peer, m); break;
     case WEFT__MESSAGE_SHRINK_FAILED: on_failed(ctx, a, m); break;
@@ -382,24 +384,9 @@ void weft__shrink_held(weft_context *ctx, const void *word, const unsigned char 
 
 /* ---- this rank's request ---- */
 
-static attempt *attempt_of(weft_request *req)
-{
-    weft_context *ctx = req->ctx;
-    const weft_group *group = req->group;
-    unsigned char *members = weft__reserve_zeroed(weft__set_bytes(ctx->world_size));
-    attempt *known = weft__shrink_find(ctx, group->id, (uint32_t)req->sequence);
-    if (!members) return known;
-    for (int i = 0; i < group->size; i++) weft__set_add(members, group->world[i]);
-    /* One told of before this rank's caller came, with members that the group has not. */
-    if (known && !weft__shrink_is_of(ctx, known, members)) weft__shrink_attempt_free(known);
-    known = weft__shrink_attempt_for(ctx, group->id, (uint32_t)req->sequence, members);
-    weft__reserve_give(members);
-    return known;
-}
-
 static void give_up(weft_request *req)
 {
-    attempt *a = attempt_of(req);
+    attempt *a = weft__shrink_attempt_of(req);
     weft__group_create *f = req->u.creation;
     char text[WEFT__SENTENCE_BYTES];
     if (f->gave_up == WEFT_ERR_TIMEOUT &&
@@ -407,17 +394,19 @@ static void give_up(weft_request *req)
         f->gave_up = WEFT_ERR_PEER;
         snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, text);
     }
-    if (a) send_small(req->ctx, a, f->lead, WEFT__MESSAGE_SHRINK_EXPIRED, f->gave_up, f->text);
+    if (!a) return;
+    weft__shrink_name(req->ctx, a);
+    send_small(req->ctx, a, f->lead, WEFT__MESSAGE_SHRINK_EXPIRED, f->gave_up, f->text);
 }
 
 /* May end the request. */
-static void shrink_join(weft_request *req, attempt *a)
+static void join(weft_request *req, attempt *a)
 {
     weft_context *ctx = req->ctx;
     bool late = req->u.creation->gave_up != WEFT_OK;
     req->u.creation->lead = weft__shrink_lead(ctx, a);
     if (a->state == WEFT__SHRINK_GATHERING)
-        send_join(ctx, a, req->u.creation->lead, req->u.creation->group->asks_for_program);
+        weft__shrink_join(ctx, a, req->u.creation->lead, req->u.creation->group->asks_for_program);
     if (late && request_of(ctx, a)) give_up(req); /* what the lead before was told */
 }
 
@@ -448,7 +437,7 @@ static void shrink_start(weft_request *req)
     req->sequence = ++group->shrinks;
     snprintf(text, sizeof text, "rank %d shrinks the group", ctx->rank);
     weft__group_break(group, &(weft__verdict){WEFT_ERR_CANCELLED, WEFT__AFTER_ALL, -1, text}, true);
-    a = attempt_of(req);
+    a = weft__shrink_attempt_of(req);
     if (!a) {
         weft__group_create_fail(req, WEFT_ERR_MEMORY, -1, "no memory for an attempt");
         return;
@@ -460,7 +449,7 @@ static void shrink_start(weft_request *req)
     if (weft__shrink_is_over(a))
         obey(ctx, a);
     else
-        shrink_join(req, a);
+        join(req, a);
 }
 
 /* ---- ranks that end ---- */
@@ -492,7 +481,7 @@ static void turn_to(weft_context *ctx, attempt *a, int lead)
     weft_request *req;
     if (a->verdict) hand_on(ctx, a, lead);
     req = request_of(ctx, a); /* not before: sending may find that lead gone too, and end the attempt */
-    if (req) shrink_join(req, a);
+    if (req) join(req, a);
 }
 
 static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
@@ -503,6 +492,7 @@ static void shrink_peer_gone(weft_context *ctx, int rank, const char *why)
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         int lead = weft__shrink_lead(ctx, a);
         if (rank < lead && weft__shrink_member(a, rank) >= 0) turn_to(ctx, a, lead);
+        weft__shrink_go_past(ctx, a, rank);
         shrink_go_on(ctx, a); /* also of no member: it may have been the one that presumed a member dead */
     }
 }
@@ -512,9 +502,10 @@ static void shrink_peer_unreachable(weft_context *ctx, int rank, const char *why
     (void)why;
     WEFT__LIST_EACH(weft__shrink_attempts(ctx), at)
     {
-        const attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
+        attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         const weft_request *req = weft__shrink_is_over(a) ? NULL : request_of(ctx, a);
         if (req && weft__shrink_member(a, rank) >= 0) give_up_unreachable(req->group);
+        weft__shrink_go_past(ctx, a, rank);
     }
 }
 
@@ -526,10 +517,13 @@ static void shrink_peer_returns(weft_context *ctx, int rank)
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         const int lead = weft__shrink_lead(ctx, a);
         if (weft__shrink_member(a, rank) < 0) continue;
+        weft__shrink_name_again(ctx, a, rank);
         if (lead == rank && !weft__shrink_is_over(a))
             turn_to(ctx, a, rank);
         else if (lead == ctx->rank && a->verdict)
             send_verdict(ctx, a, rank);
+        else
+            shrink_go_on(ctx, a);
     }
 }
 
@@ -566,6 +560,7 @@ const weft__protocol weft__shrink_protocol = {.name = "shrink_group",
                                               .peer_unreachable = shrink_peer_unreachable,
                                               .peer_returns = shrink_peer_returns,
                                               .leaves_alone = shrink_leaves_alone,
+                                              .due = weft__shrink_joins_due,
                                               .peer_certain = shrink_peer_certain,
                                               .view_changed = shrink_view_changed};
 

@@ -22,6 +22,7 @@ void weft__shrink_attempt_free(weft__shrink_attempt *a)
     weft__reserve_give(a->stored);
     weft__reserve_give(a->tables);
     weft__reserve_give(a->verdict);
+    weft__reserve_give(a->joins);
     weft__reserve_give(a);
 }
 
@@ -77,6 +78,21 @@ weft__shrink_attempt *weft__shrink_attempt_for(weft_context *ctx, uint64_t group
     return a;
 }
 
+weft__shrink_attempt *weft__shrink_attempt_of(weft_request *req)
+{
+    weft_context *ctx = req->ctx;
+    const weft_group *group = req->group;
+    unsigned char *members = weft__reserve_zeroed(weft__set_bytes(ctx->world_size));
+    weft__shrink_attempt *known = weft__shrink_find(ctx, group->id, (uint32_t)req->sequence);
+    if (!members) return known;
+    for (int i = 0; i < group->size; i++) weft__set_add(members, group->world[i]);
+    /* One told of before this rank's caller came, with members that the group has not. */
+    if (known && !weft__shrink_is_of(ctx, known, members)) weft__shrink_attempt_free(known);
+    known = weft__shrink_attempt_for(ctx, group->id, (uint32_t)req->sequence, members);
+    weft__reserve_give(members);
+    return known;
+}
+
 void weft__shrink_to(weft__shrink_attempt *a, weft__shrink_state to)
 {
     static const unsigned may_follow[] = {[WEFT__SHRINK_GATHERING] = WEFT__MAY_BECOME(WEFT__SHRINK_HELD) |
@@ -110,6 +126,12 @@ int weft__shrink_member(const weft__shrink_attempt *a, int world_rank)
 bool weft__shrink_lives(const weft_context *ctx, const weft__shrink_attempt *a, int member)
 {
     return !weft__is_gone(&ctx->peers[a->world[member]]);
+}
+
+bool weft__shrink_has_joined(const weft_context *ctx, const weft__shrink_attempt *a, int member)
+{
+    return a->joined[member] &&
+           (!a->by_others || atomic_load(&ctx->peers[a->world[member]].gone) != WEFT__UNREACHABLE);
 }
 
 int weft__shrink_lead(const weft_context *ctx, const weft__shrink_attempt *a)

@@ -22,7 +22,9 @@ typedef struct weft__shrink_attempt {
     bool *joined;           /* have told this rank, as the lead */
     bool *stored;           /* hold the verdict too */
     weft__group_params *tables;
-    weft__shrink_message *verdict; /* NULL while GATHERING */
+    bool by_others;                   /* who has joined this rank was told by others too */
+    struct weft__shrink_joins *joins; /* who join another one, by this rank (shrink_joins.h); NULL: none */
+    weft__shrink_message *verdict;    /* NULL while GATHERING */
     uint32_t
         strays;   /* ctx->strays when the verdict became known: before that nothing of its group was sent */
     bool put_off; /* the verdict is to be handed on, unless all leave */
@@ -34,12 +36,17 @@ bool weft__shrink_is_of(const weft_context *ctx, const weft__shrink_attempt *a, 
 /* That attempt, new if it is not known yet.  NULL: no memory, or it is known with other members. */
 weft__shrink_attempt *weft__shrink_attempt_for(weft_context *ctx, uint64_t group, uint32_t occurrence,
                                                const unsigned char *members);
+/* The attempt that this rank asks for, found or made likewise. */
+weft__shrink_attempt *weft__shrink_attempt_of(weft_request *req);
 void weft__shrink_attempt_free(weft__shrink_attempt *a);
 void weft__shrink_to(weft__shrink_attempt *a, weft__shrink_state to);
 bool weft__shrink_is_over(const weft__shrink_attempt *a);
 int weft__shrink_member(const weft__shrink_attempt *a, int world_rank); /* -1: it is none */
 /* One that is unreachable from here does: nobody makes a group without it who has no view that leaves it out. */
 bool weft__shrink_lives(const weft_context *ctx, const weft__shrink_attempt *a, int member);
+/* It has joined this rank.  What others have said of one that is unreachable from here does not count yet: the two have to meet
+ * again, or one of them goes. */
+bool weft__shrink_has_joined(const weft_context *ctx, const weft__shrink_attempt *a, int member);
 /* The lowest one that lives in this rank's view; this rank lives, so there is one. */
 int weft__shrink_lead(const weft_context *ctx, const weft__shrink_attempt *a);
 /* The others that live, into the set; false: their hosts are few, or there is no memory. */

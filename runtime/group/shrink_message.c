@@ -77,7 +77,7 @@ void weft__shrink_believe(weft_context *ctx, const weft__shrink_message *m)
 static int sets_of(int type)
 {
     switch (type) {
-    case WEFT__MESSAGE_SHRINK_JOIN: return WEFT__SHRINK_LOST + 1;
+    case WEFT__MESSAGE_SHRINK_JOIN: return WEFT__SHRINK_JOINED + 1;
     case WEFT__MESSAGE_SHRINK_READY:
     case WEFT__MESSAGE_SHRINK_DONE: return WEFT__SHRINK_SETS;
     default: return WEFT__SHRINK_MEMBERS + 1;
@@ -137,6 +137,14 @@ static bool makes_a_group(const weft_context *ctx, const weft__shrink_message *m
                                weft__set_bytes(ctx->world_size));
 }
 
+static bool joins_a_member(const weft_context *ctx, const weft__shrink_message *m)
+{
+    return m->lead >= 0 && m->lead < ctx->world_size &&
+           weft__set_has(weft__shrink_told(ctx, m, WEFT__SHRINK_MEMBERS), m->lead) &&
+           !weft__set_is_empty(weft__shrink_told(ctx, m, WEFT__SHRINK_JOINED),
+                               weft__set_bytes(ctx->world_size));
+}
+
 static weft_status check(const weft_context *ctx, int peer, int type, const weft__shrink_message *m)
 {
     const bool tells_survivors = type == WEFT__MESSAGE_SHRINK_READY || type == WEFT__MESSAGE_SHRINK_DONE;
@@ -149,6 +157,9 @@ static weft_status check(const weft_context *ctx, int peer, int type, const weft
     if (tells_survivors && !makes_a_group(ctx, m))
         return weft__fail(WEFT_ERR_PEER,
                           "a group of no members, or of number %#" PRIx64 ", which is none of theirs", m->id);
+    if (type == WEFT__MESSAGE_SHRINK_JOIN && !joins_a_member(ctx, m))
+        return weft__fail(WEFT_ERR_PEER, "nobody joins, or rank %" PRId32 " is joined, which is no member",
+                          m->lead);
     if (has_text(type) && !weft__is_failure(m->status))
         return weft__fail(WEFT_ERR_PEER, "a group that shrinks fails with status %" PRId32, m->status);
     return WEFT_OK;

@@ -7,11 +7,12 @@
 /* Sets of ranks of the world that stand in a message one behind the other. */
 enum weft__shrink_set {
     WEFT__SHRINK_MEMBERS, /* of the group; in every message */
-    WEFT__SHRINK_LOST,    /* JOIN: those presumed dead by its sender */
+    WEFT__SHRINK_LOST,    /* JOIN: whom those presume dead who have joined */
     /* READY and DONE: of the members those of the new group, those that have left, those presumed dead and those that have
      * certainly died: each of them once. */
     WEFT__SHRINK_SURVIVORS = WEFT__SHRINK_LOST,
     WEFT__SHRINK_LEFT,
+    WEFT__SHRINK_JOINED = WEFT__SHRINK_LEFT, /* JOIN: who have */
     WEFT__SHRINK_PRESUMED,
     WEFT__SHRINK_DIED,
     WEFT__SHRINK_SETS
@@ -21,6 +22,7 @@ typedef struct weft__shrink_message {
     uint64_t group, id; /* READY, STORED, DONE: number of the new group */
     uint32_t occurrence, size;
     int32_t status;
+    int32_t lead; /* JOIN: whom they have joined */
     weft__group_params params;
     uint32_t length;      /* of what follows, in bytes */
     unsigned char rest[]; /* its sets, then, with a failure, why, and a zero */

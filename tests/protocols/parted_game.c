@@ -213,6 +213,7 @@ void play_parted(void)
     int everybody[RANKS_MOST], size;
     uint64_t only = 0;
     world_open(RANKS_MOST, false, weft__executors);
+    if (chance_one_in(2)) world_draw_tree();
     stopped = world.ranks > 3 && chance_one_in(4) ? world.ranks - 1 : -1;
     size = world.ranks - (stopped >= 0);
     for (int i = 0; i < world.ranks; i++) everybody[i] = i, world_rank(i)->quorum = WEFT__QUORUM_MAJORITY;

@@ -334,14 +334,14 @@ static void in_order(int ranks)
     check_end(ranks);
 }
 
-/* That it has come, of each to the lead, which says two things to all; in few hosts each says that it holds the group, too.  In more
- * those two go down a tree, and whoever answers, once or twice, says that with it. */
+/* Each says that it has come, and the lead two things to all; in few hosts each says that it holds the group, too.  In more the first goes
+ * up a tree and those two down it, where whoever answers, once or twice, says that with it. */
 static void check_shrink(int ranks)
 {
     const bool few = ranks <= WEFT__TOLD_AT_ONCE;
     check(SHRINK, FIRST_WORDS, 2, few ? 1 : 2);
     check(SHRINK, MESSAGES, few ? 4 : 6, few ? 2 * ranks : 2 * (WEFT__FAN_OUT + 3));
-    check_words(SHRINK, few ? 2 * ranks : ranks + 4 * WEFT__FAN_OUT);
+    check_words(SHRINK, few ? 2 * ranks : 6 * WEFT__FAN_OUT);
     check_bytes(SHRINK, few ? 512 : 300 + ranks / 4); /* sets of a bit for each rank */
 }
 
@@ -356,7 +356,7 @@ static void with_a_death(int ranks)
     check_death(ranks);
     check_shrink(ranks);
     check(FINALIZE, FIRST_WORDS, 1, 1);
-    check(FINALIZE, MESSAGES, 8, ranks + log2_of(ranks));
+    check(FINALIZE, MESSAGES, 8, ranks <= WEFT__TOLD_AT_ONCE ? ranks + log2_of(ranks) : 4 * log2_of(ranks));
 }
 
 /* The host between the root and some hundred others says nothing.  The root alone goes past it, and has for that a word

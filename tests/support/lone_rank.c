@@ -22,7 +22,7 @@ static weft__segment *segments[2]; /* LONE_NEAR's, LONE_ME's */
 static void send_nowhere(weft__transport *t, int peer, weft__outgoing *out)
 {
     (void)t;
-    (void)peer;
+    out->peer = peer;
     if (hooks.sent) hooks.sent(out);
     out->sent(out, WEFT_OK);
 }

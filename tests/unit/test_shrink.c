@@ -43,7 +43,7 @@ typedef struct told {
 
 static int sets_of(int type)
 {
-    if (type == WEFT__MESSAGE_SHRINK_JOIN) return WEFT__SHRINK_LOST + 1;
+    if (type == WEFT__MESSAGE_SHRINK_JOIN) return WEFT__SHRINK_JOINED + 1;
     return type == WEFT__MESSAGE_SHRINK_READY ? WEFT__SHRINK_SETS : WEFT__SHRINK_MEMBERS + 1;
 }
 
@@ -70,6 +70,8 @@ static weft__shrink_message *message_of(int type, weft_status status, const told
 static void say(int from, int type, weft_status status, const told *t)
 {
     weft__shrink_message *m = message_of(type, status, t);
+    m->lead = LONE_ME;
+    if (type == WEFT__MESSAGE_SHRINK_JOIN) weft__set_add(weft__shrink_set(ctx, m, WEFT__SHRINK_JOINED), from);
     ctx->p2p_events.control(&ctx->p2p_events, from, type, m, weft__shrink_message_bytes(m));
     weft__reserve_give(m);
 }
