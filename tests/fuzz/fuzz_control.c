@@ -233,7 +233,8 @@ static int take_type(input *in)
                                 WEFT__MESSAGE_LEAVING,
                                 WEFT__MESSAGE_ALL_LEAVE,
                                 WEFT__MESSAGE_SENT_TOGETHER,
-                                WEFT__MESSAGE_GO_TOGETHER};
+                                WEFT__MESSAGE_GO_TOGETHER,
+                                WEFT__MESSAGE_MESH_GRID};
     const int number = take_signed(in);
     return number < 0 || number >= (int)(sizeof types / sizeof *types) ? number : types[number];
 }
