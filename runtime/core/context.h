@@ -160,9 +160,10 @@ typedef enum weft__dumping_state {
     WEFT__DUMPING_NOT,
     WEFT__DUMPING_ASKING,
     WEFT__DUMPING_ASKED,
-    WEFT__DUMPING_BEGUN, /* this rank has read the records, or another one reads them or has; the file is to come */
+    WEFT__DUMPING_READING, /* another rank of this host reads the records */
+    WEFT__DUMPING_READ,    /* they have been, by this rank or another one, and the file is being written */
     /* Nobody waits for it any more: */
-    WEFT__DUMPING_LATE, /* it is being written as before */
+    WEFT__DUMPING_LATE, /* they are being read, or it is being written, as before */
     WEFT__DUMPING_DONE, /* its file is there */
     WEFT__DUMPING_FAILED
 } weft__dumping_state;
@@ -173,10 +174,10 @@ typedef struct weft__dumping {
     int64_t from_ns;           /* ASKED: the records are read then, and not before */
     _Atomic uint32_t requests; /* for other ones, of this rank */
     /* watchdog thread: */
-    int64_t late_ns; /* BEGUN: when it is LATE; 0: it never was begun */
+    int64_t late_ns; /* READING, READ: when it is LATE */
     struct weft__dump_writer *first,
-        *again;            /* fault/dump_writer.h: at work; again: on one that a signal or a rank asked for */
-    int turn;              /* BEGUN, LATE, first NULL: of the rank that reads and writes (dump_turn.h) */
+        *again; /* fault/dump_writer.h: at work; again: on one that a signal or a rank asked for */
+    int turn;   /* READING, READ, LATE, first NULL: of the rank that reads and writes (dump_turn.h) */
     uint32_t signals_seen; /* that asked for a dump */
     char asked[256];       /* for another one, by a rank of another host, and why; "": not */
     uint64_t asked_for;    /* that request */

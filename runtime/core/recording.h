@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #define WEFT__DUMP_PATH_BYTES (PATH_MAX + 64)
-#define WEFT__DUMP_WAIT_NS    (500 * WEFT__MS) /* for a file to be written, once what it says has been read */
+#define WEFT__DUMP_WAIT_NS    (500 * WEFT__MS) /* for another rank to read, and for a file to be written then */
 /* Before the records are read for a rank that has gone: reading takes a processor for milliseconds, in which those to whom it is
  * still to be told on this host would wait for it. */
 #define WEFT__DUMP_PAUSE_NS (2 * WEFT__MS)

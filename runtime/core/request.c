@@ -161,6 +161,11 @@ static WEFT__NOINLINE void free_parts(weft_request *req)
     if (weft__kind_traits(req->op.kind) & WEFT__BATCHES) weft__batch_free(req);
 }
 
+void weft__request_ref(weft_request *req)
+{
+    atomic_fetch_add(&req->refs, 1);
+}
+
 void weft__request_unref(weft_request *req)
 {
     WEFT__ASSERT_HOT(atomic_load(&req->refs) > 0);

@@ -140,6 +140,8 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
 /* One that was filled in and is over before anybody has heard of it: nothing of what weft__request_settle
  * ends has begun.  It is the caller's.  Engine held. */
 void weft__request_settle_at_once(weft_request *req);
+/* By who has a reference already, or holds the engine while it is not settled. */
+void weft__request_ref(weft_request *req);
 void weft__request_unref(weft_request *req);
 void weft__request_take_back(weft_request *req); /* one that was made and never queued */
 void weft__requests_close(weft_context *ctx);    /* at the end: what those hold that were never released */

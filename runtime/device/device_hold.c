@@ -76,7 +76,7 @@ weft_status weft__hold_stream(weft_request *req, void *stream)
     weft__engine_leave(ctx, entered);
     if (!named) return WEFT_ERR_UNSUPPORTED;
     status = d->module->backend->hold(d->module->backend, &d->work, &like, stream);
-    if (status == WEFT_ERR_UNSUPPORTED) refused(req);
+    if (status != WEFT_OK) refused(req);
     weft__engine_rouse(ctx); /* no time for naps: the stream waits */
     return status;
 }

@@ -127,9 +127,15 @@ static uint64_t stamp_of(const weft__device *first)
 bool weft__gate_gives_place(weft__device *first)
 {
     const uint64_t stamp = stamp_of(first);
-    if (stamp)
-        weft__order_opened(first->req->ctx, &first->ticket, stamp);
-    else
-        weft__order_unplaced(first->req->ctx, &first->ticket);
-    return stamp;
+    weft_request *req = first->req;
+    bool over;
+    if (stamp) {
+        weft__order_opened(req->ctx, &first->ticket, stamp);
+        return true;
+    }
+    weft__request_ref(req); /* what others ask for then may break its group, which settles it */
+    weft__order_unplaced(req->ctx, &first->ticket);
+    over = weft__request_state(req) >= WEFT__DRAINING;
+    weft__request_unref(req);
+    return over;
 }

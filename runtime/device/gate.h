@@ -27,7 +27,7 @@ weft_request *weft__gate_behind(const weft_request *req);
 bool weft__gate_opened(weft__device *d);
 /* What the ticket of collectives that are fused says, all of which are known. */
 void weft__gate_ticket(weft__device *first);
-/* All gates of what is fused have opened: it goes when its turn comes, perhaps before this returns.  False: one of them
- * carries no place, or some rank's communicator was not there, and it has left the order. */
+/* All gates of what is fused have opened: it goes when its turn comes, or has failed, perhaps before this returns.
+ * False: one of them carries no place, or some rank's communicator was not there, and it has left the order. */
 bool weft__gate_gives_place(weft__device *first);
 #endif

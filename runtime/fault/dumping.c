@@ -1,13 +1,13 @@
 /* dumping.c - asks for dumps, and has them made.
  *
- * The first failure of a context asks for one, a signal or the program for as many as it likes.  An operation whose
- * time is over waits until the records have been read, so that the ranks are seen before they know of the failure:
- * that is the watchdog's, needs memory alone and has no other bound for who reads.  What puts the text into its folder is a thread of
- * its own for each (dump_writer.h): for a first dump that is waited for WEFT__DUMP_WAIT_NS, here and by whoever is
- * given the failure in a waiting call (weft__recording_await), for another one not at all.  One rank of a host reads and
- * writes the first dump for all (dump_turn.h), and the others wait WEFT__DUMP_WAIT_NS for both; if its process ends
- * meanwhile, or may be stopped, the next does.  Whoever has read asks the other hosts to do the same (dump_asking.h), and
- * waits for none of them. */
+ * The first failure of a context asks for one, a signal or the program for as many as it likes.  An operation whose time
+ * is over waits until the records have been read, so that the ranks are seen before they know of the failure: that is the
+ * watchdog's, needs memory alone, and has no other bound for who reads.  What puts the text into its folder is a thread of
+ * its own for each (dump_writer.h): for a first dump that is waited for WEFT__DUMP_WAIT_NS, here and by whoever is given the
+ * failure in a waiting call (weft__recording_await), for another one not at all.  One rank of a host reads and writes the
+ * first dump for all (dump_turn.h), and the others wait WEFT__DUMP_WAIT_NS for each of these; if its process ends
+ * meanwhile, or is stopped, the next does.  Whoever has read asks the other hosts to do the same (dump_asking.h), and waits
+ * for none of them. */
 #include "dumping.h"
 #include "alarm.h"
 #include "dump_asking.h"
@@ -84,6 +84,7 @@ static weft_status read_again(weft_context *ctx, weft__dump *dump, uint64_t requ
 {
     weft_status status;
     weft__dump_turn_stamp(turn, request);
+    weft__dump_turn_pass(turn);
     status = read_records(ctx, dump, text);
     if (status == WEFT_OK && dump->place != WEFT__NO_PLACE) weft__dump_ask(ctx, dump->why, request);
     return status;
@@ -98,7 +99,12 @@ static weft__dumping_state state_of(const weft_context *ctx)
 
 static bool is_under_way(weft__dumping_state state)
 {
-    return state == WEFT__DUMPING_BEGUN || state == WEFT__DUMPING_LATE;
+    return state >= WEFT__DUMPING_READING && state <= WEFT__DUMPING_LATE;
+}
+
+static bool is_waited_for(weft__dumping_state state)
+{
+    return state == WEFT__DUMPING_READING || state == WEFT__DUMPING_READ;
 }
 
 static void first_is_over(weft_context *ctx, weft_status status, const char *text)
@@ -123,10 +129,16 @@ static weft_status read_first(weft_context *ctx, weft__dump *dump, int turn)
         dumping->first = weft__dump_writer_start(dump, &text, turn, weft__alarm_wake);
         if (dumping->first) return WEFT_OK;
         status = WEFT_ERR_SYSTEM;
-        weft__dump_turn_note(turn, WEFT__DUMP_UNREAD);
     }
+    weft__dump_turn_note(turn, WEFT__DUMP_UNREAD);
     weft__dump_turn_close(turn);
     return status;
+}
+
+static void wait_in(weft_context *ctx, weft__dumping_state from, weft__dumping_state to)
+{
+    ctx->dumping.late_ns = weft__now_ns() + WEFT__DUMP_WAIT_NS;
+    weft__dumping_to(ctx, from, to);
 }
 
 static void begin_first(weft_context *ctx)
@@ -145,8 +157,7 @@ static void begin_first(weft_context *ctx)
         first_is_over(ctx, status, weft_last_error());
         return;
     }
-    if (dumping->first || !dumping->late_ns) dumping->late_ns = weft__now_ns() + WEFT__DUMP_WAIT_NS;
-    weft__dumping_to(ctx, WEFT__DUMPING_ASKED, WEFT__DUMPING_BEGUN);
+    wait_in(ctx, WEFT__DUMPING_ASKED, dumping->first ? WEFT__DUMPING_READ : WEFT__DUMPING_READING);
 }
 
 static void let_go_of_first(weft_context *ctx)
@@ -164,6 +175,8 @@ static void let_go_of_first(weft_context *ctx)
 static void look_at_turn(weft_context *ctx)
 {
     weft__dump_stage stage = weft__dump_turn_stage(ctx->dumping.turn);
+    if (stage == WEFT__DUMP_UNWRITTEN && state_of(ctx) == WEFT__DUMPING_READING)
+        wait_in(ctx, WEFT__DUMPING_READING, WEFT__DUMPING_READ);
     if (stage == WEFT__DUMP_READING || stage == WEFT__DUMP_UNWRITTEN) return;
     let_go_of_first(ctx);
     if (stage == WEFT__DUMP_UNREAD)
@@ -184,7 +197,8 @@ static void look_at_first(weft_context *ctx)
         first_is_over(ctx, status, text);
         let_go_of_first(ctx);
     }
-    if (weft__now_ns() >= dumping->late_ns) weft__dumping_to(ctx, WEFT__DUMPING_BEGUN, WEFT__DUMPING_LATE);
+    if (is_waited_for(state_of(ctx)) && weft__now_ns() >= dumping->late_ns)
+        weft__dumping_to(ctx, state_of(ctx), WEFT__DUMPING_LATE);
 }
 
 /* A quarter of the time that it has been waited for. */
@@ -192,7 +206,7 @@ static int64_t look_again(const weft_context *ctx)
 {
     const int64_t now_ns = weft__now_ns(), waited_ns = now_ns - (ctx->dumping.late_ns - WEFT__DUMP_WAIT_NS);
     const int64_t pause_ns =
-        state_of(ctx) != WEFT__DUMPING_BEGUN || waited_ns / 4 < LOOK_NS ? LOOK_NS : waited_ns / 4;
+        !is_waited_for(state_of(ctx)) || waited_ns / 4 < LOOK_NS ? LOOK_NS : waited_ns / 4;
     return now_ns + (pause_ns < LOOK_MOST_NS ? pause_ns : LOOK_MOST_NS);
 }
 
@@ -259,13 +273,13 @@ int64_t weft__dumping_attend(weft_context *ctx)
     if (state_of(ctx) == WEFT__DUMPING_ASKED && weft__now_ns() >= ctx->dumping.from_ns) begin_first(ctx);
     attend_again(ctx);
     if (state_of(ctx) == WEFT__DUMPING_ASKED) return ctx->dumping.from_ns;
-    if (state_of(ctx) != WEFT__DUMPING_BEGUN) return WEFT__NEVER; /* whoever writes wakes */
+    if (!is_waited_for(state_of(ctx))) return WEFT__NEVER; /* whoever writes wakes */
     return ctx->dumping.first ? ctx->dumping.late_ns : look_again(ctx);
 }
 
-static bool writes(const weft_context *ctx)
+static bool is_to_come(const weft_context *ctx)
 {
-    return state_of(ctx) == WEFT__DUMPING_ASKED || ctx->dumping.first || ctx->dumping.again;
+    return state_of(ctx) == WEFT__DUMPING_ASKED || is_under_way(state_of(ctx)) || ctx->dumping.again;
 }
 
 void weft__dumping_finish(weft_context *ctx)
@@ -275,8 +289,8 @@ void weft__dumping_finish(weft_context *ctx)
     int64_t until;
     weft__dumping_attend(ctx); /* reads, which has no bound */
     until = weft__now_ns() + WEFT__DUMP_WAIT_NS;
-    for (; writes(ctx) && weft__now_ns() < until; weft__dumping_attend(ctx)) nanosleep(&moment, NULL);
-    if (writes(ctx))
+    for (; is_to_come(ctx) && weft__now_ns() < until; weft__dumping_attend(ctx)) nanosleep(&moment, NULL);
+    if (is_to_come(ctx))
         weft__log(WEFT__WARN, "rank %d: a dump is not written after %lld ms, and is waited for no longer",
                   ctx->rank, (long long)(WEFT__DUMP_WAIT_NS / WEFT__MS));
     if (is_under_way(state_of(ctx))) let_go_of_first(ctx);

@@ -165,8 +165,10 @@ static void mesh_finish(weft_request *req)
     weft_mesh *mesh = mesh_of(req);
     mesh->differs = differing(mesh);
     if (mesh->differs) {
-        if (req->group->rank == mesh->differs) tell_grid(req, mesh);
-        if (req->group->rank == 0 && mesh->other_by == mesh->differs) break_over_grids(req, mesh);
+        if (req->group->rank == mesh->differs)
+            tell_grid(req, mesh);
+        else if (req->group->rank == 0 && mesh->other_by == mesh->differs)
+            break_over_grids(req, mesh);
         return; /* breaking the group has settled it, or will */
     }
     for (int i = 0; i < req->group->size; i++)

@@ -1,10 +1,11 @@
 /* shrink.c - shrink_group: the living members of a group agree on the group of the living.
  *
- * The lead is the lowest member that lives in one's own view.  Members tell it that they join, and tell the
- * next one when it is gone; where hosts are many by way of others (shrink_joins.h).  Once every member that lives in its view has joined it, the lead gives the group its number
- * and tells all (READY); each of them holds that and says so (STORED); once all that live hold it the group is made, here
- * and by DONE at all others.  Where hosts are many READY and DONE go by others, which count who holds the group, in place of
- * STORED (spreading.h).  An attempt is known by the group and by how often each member has shrunk it.
+ * The lead is the lowest member that lives in one's own view.  Members tell it that they join, and tell the next one when
+ * it is gone; where hosts are many by way of others (shrink_joins.h).  Once every member that lives in its view has joined
+ * it, the lead gives the group its number and tells all (READY); each of them holds that and says so (STORED); once all that
+ * live hold it the group is made, here and by DONE at all others.  Where hosts are many READY, DONE and FAILED go by others,
+ * which count who holds the group, in place of STORED (spreading.h).  An attempt is known by the group and by how often each
+ * member has shrunk it.
  *
  * Why no two groups of one attempt, with WEFT_OK, whoever of them is gone by then: a member holds the first group that it
  * is told of, hands it to a later lead in place of joining, and takes no other.  A lead makes its group only when all that
@@ -81,6 +82,13 @@ static void send_verdict(weft_context *ctx, const attempt *a, int to)
     send(ctx, to, verdict_type(a), a->verdict);
 }
 
+/* All that live are told; of a failure who has joined this rank, or holds the group by its word, and so may take it for the
+ * lead. */
+static bool is_told(const attempt *a, int member)
+{
+    return a->state != WEFT__SHRINK_FAILED || a->joined[member] || a->stored[member];
+}
+
 /* By way of others.  Of a copy: what sending finds out may end the attempt. */
 static bool spread_verdict(weft_context *ctx, const attempt *a)
 {
@@ -88,20 +96,19 @@ static bool spread_verdict(weft_context *ctx, const attempt *a)
     weft__shrink_message *m =
         set && weft__shrink_are_many(ctx, a, set) ? weft__shrink_copy(a->verdict) : NULL;
     const bool spreads = m != NULL;
+    for (int i = 0; spreads && i < a->size; i++)
+        if (!is_told(a, i)) weft__set_remove(set, a->world[i]);
     if (spreads) weft__spread(ctx, verdict_type(a), m, weft__shrink_message_bytes(m), set);
     weft__reserve_give(set);
     weft__reserve_give(m);
     return spreads;
 }
 
-/* To all others that live; of a failure to who has joined this rank or holds the group by its word, and so may take it
- * for the lead. */
 static void tell_others(weft_context *ctx, const attempt *a)
 {
-    if (a->state != WEFT__SHRINK_FAILED && spread_verdict(ctx, a)) return;
+    if (spread_verdict(ctx, a)) return;
     for (int i = 0; i < a->size; i++)
-        if (a->world[i] != ctx->rank && weft__shrink_lives(ctx, a, i) &&
-            (a->joined[i] || a->stored[i] || a->state != WEFT__SHRINK_FAILED))
+        if (a->world[i] != ctx->rank && weft__shrink_lives(ctx, a, i) && is_told(a, i))
             send_verdict(ctx, a, a->world[i]);
 }
 
@@ -274,14 +281,16 @@ static void on_stored(weft_context *ctx, attempt *a, int member, const weft__shr
 static void on_expired(weft_context *ctx, attempt *a, int from, const weft__shrink_message *m)
 {
     char text[WEFT__GROUP_CREATE_TEXT];
+    bool by_others;
     if (weft__shrink_is_over(a)) { /* another lead may have told that, and not this member */
         send_verdict(ctx, a, from);
         return;
     }
     snprintf(text, sizeof text, "%s", weft__shrink_text(ctx, m));
+    by_others = weft__shrink_go_by_others(ctx, a); /* then one of these may keep the words of the rest */
     for (int i = 0; i < a->size && a->state == WEFT__SHRINK_GATHERING; i++)
         if (!weft__shrink_has_joined(ctx, a, i) && weft__shrink_lives(ctx, a, i))
-            weft__group_create_missing(ctx, a->world[i], a->by_others, text, sizeof text);
+            weft__group_create_missing(ctx, a->world[i], by_others, text, sizeof text);
     fail_attempt(ctx, a, (weft_status)m->status, text);
 }
 
@@ -388,15 +397,17 @@ static void give_up(weft_request *req)
 {
     attempt *a = weft__shrink_attempt_of(req);
     weft__group_create *f = req->u.creation;
+    weft_context *ctx = req->ctx;
     char text[WEFT__SENTENCE_BYTES];
     if (f->gave_up == WEFT_ERR_TIMEOUT &&
-        weft__membership_is_stuck(req->ctx, req->group->world, req->group->size, text, sizeof text)) {
+        weft__membership_is_stuck(ctx, req->group->world, req->group->size, text, sizeof text)) {
         f->gave_up = WEFT_ERR_PEER;
         snprintf(f->text, sizeof f->text, "%.*s", (int)sizeof f->text - 1, text);
     }
     if (!a) return;
-    weft__shrink_name(req->ctx, a);
-    send_small(req->ctx, a, f->lead, WEFT__MESSAGE_SHRINK_EXPIRED, f->gave_up, f->text);
+    weft__shrink_name(ctx, a);
+    if (request_of(ctx, a) == req) /* or it has ended, as sending found somebody gone */
+        send_small(ctx, a, f->lead, WEFT__MESSAGE_SHRINK_EXPIRED, f->gave_up, f->text);
 }
 
 /* May end the request. */
@@ -406,7 +417,8 @@ static void join(weft_request *req, attempt *a)
     bool late = req->u.creation->gave_up != WEFT_OK;
     req->u.creation->lead = weft__shrink_lead(ctx, a);
     if (a->state == WEFT__SHRINK_GATHERING)
-        weft__shrink_join(ctx, a, req->u.creation->lead, req->u.creation->group->asks_for_program);
+        weft__shrink_join(ctx, a, req->u.creation->lead, req->u.creation->group->asks_for_program,
+                          req->deadline_ns);
     if (late && request_of(ctx, a)) give_up(req); /* what the lead before was told */
 }
 
@@ -517,13 +529,13 @@ static void shrink_peer_returns(weft_context *ctx, int rank)
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
         const int lead = weft__shrink_lead(ctx, a);
         if (weft__shrink_member(a, rank) < 0) continue;
-        weft__shrink_name_again(ctx, a, rank);
         if (lead == rank && !weft__shrink_is_over(a))
             turn_to(ctx, a, rank);
         else if (lead == ctx->rank && a->verdict)
             send_verdict(ctx, a, rank);
         else
             shrink_go_on(ctx, a);
+        weft__shrink_name_again(ctx, a, rank); /* behind the group that this rank may hold */
     }
 }
 

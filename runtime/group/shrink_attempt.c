@@ -149,10 +149,15 @@ bool weft__shrink_are_many(const weft_context *ctx, const weft__shrink_attempt *
     for (int i = 0; i < a->size; i++)
         if (a->world[i] == ctx->rank || weft__shrink_lives(ctx, a, i)) living[n++] = a->world[i];
     many = weft__spread_goes_by_others(ctx, living, n);
-    for (int i = 0; many && i < n; i++)
+    for (int i = 0; many && set && i < n; i++)
         if (living[i] != ctx->rank) weft__set_add(set, living[i]);
     weft__reserve_give(living);
     return many;
+}
+
+bool weft__shrink_go_by_others(const weft_context *ctx, const weft__shrink_attempt *a)
+{
+    return a->by_others || weft__shrink_are_many(ctx, a, NULL);
 }
 
 weft_status weft__shrink_attempts_open(weft_context *ctx)

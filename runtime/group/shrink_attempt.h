@@ -19,7 +19,7 @@ typedef struct weft__shrink_attempt {
     weft__shrink_state state;
     int size, *world;       /* its members, the lowest first; what follows by number among them */
     unsigned char *members; /* the same ones (rank_set.h) */
-    bool *joined;           /* have told this rank, as the lead */
+    bool *joined;           /* have told this rank, as the lead, or others for them */
     bool *stored;           /* hold the verdict too */
     weft__group_params *tables;
     bool by_others;                   /* who has joined this rank was told by others too */
@@ -51,6 +51,8 @@ bool weft__shrink_has_joined(const weft_context *ctx, const weft__shrink_attempt
 int weft__shrink_lead(const weft_context *ctx, const weft__shrink_attempt *a);
 /* The others that live, into the set; false: their hosts are few, or there is no memory. */
 bool weft__shrink_are_many(const weft_context *ctx, const weft__shrink_attempt *a, unsigned char *set);
+/* Words to the lead may: one has, or hosts are many. */
+bool weft__shrink_go_by_others(const weft_context *ctx, const weft__shrink_attempt *a);
 weft_status weft__shrink_attempts_open(weft_context *ctx);
 void weft__shrink_attempts_close(weft_context *ctx);
 #endif

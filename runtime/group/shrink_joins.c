@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-#define HOLD_NS (50 * WEFT__MS)
+#define HOLD_NS     (50 * WEFT__MS)
+#define PATIENCE_NS (5000 * WEFT__MS) /* or half of the time that there is */
 
 typedef enum joins_set { HELD, PASSED, LOST, BELOW, SETS } joins_set;
 
@@ -17,7 +18,9 @@ typedef enum joins_set { HELD, PASSED, LOST, BELOW, SETS } joins_set;
 struct weft__shrink_joins {
     weft__group_params params; /* of all that are held */
     int lead, above;
-    int64_t pass_ns; /* then it names those whom it holds; NEVER: it has */
+    int64_t pass_ns;           /* then it names those whom it holds; NEVER: it has */
+    weft__shrink_message *own; /* this rank's, if it went by others */
+    int64_t own_ns; /* then it says that to the lead itself; NEVER: it has, or has not joined it by others */
     unsigned char sets[];
 };
 
@@ -36,6 +39,7 @@ static unsigned char *set_of(const weft_context *ctx, joins *j, joins_set which)
 
 void weft__shrink_joins_free(attempt *a)
 {
+    if (a->joins) weft__reserve_give(a->joins->own);
     weft__reserve_give(a->joins);
     a->joins = NULL;
 }
@@ -63,7 +67,7 @@ static joins *joins_of(const weft_context *ctx, attempt *a, int lead)
     j = a->joins = weft__reserve_zeroed(sizeof *j + SETS * set_bytes(ctx));
     if (!j) return NULL;
     j->lead = j->above = lead;
-    j->pass_ns = WEFT__NEVER;
+    j->pass_ns = j->own_ns = WEFT__NEVER;
     take_place(ctx, a, j);
     return j;
 }
@@ -85,18 +89,31 @@ static void send(weft_context *ctx, int to, const weft__shrink_message *m)
     weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_SHRINK_JOIN, m, weft__shrink_message_bytes(m));
 }
 
-/* All that are held.  Behind it the record may be another one, or none.  Without memory deadlines speak. */
+static void pass_by(weft_context *ctx, joins *j, int64_t ns)
+{
+    j->pass_ns = ns;
+    weft__alarm_check(ctx, ns);
+}
+
+/* All that are held and not named yet.  Behind it the record may be another one, or none. */
 static void pass(weft_context *ctx, attempt *a)
 {
     joins *j = a->joins;
     const int to = j->above;
     weft__shrink_message *m = new_join(ctx, a, j->lead);
+    unsigned char *joined;
+    if (!m) {
+        pass_by(ctx, j, weft__now_ns() + HOLD_NS);
+        return;
+    }
+    m->params = j->params;
+    joined = weft__shrink_set(ctx, m, WEFT__SHRINK_JOINED);
+    memcpy(weft__shrink_set(ctx, m, WEFT__SHRINK_LOST), set_of(ctx, j, LOST), set_bytes(ctx));
+    for (int rank = weft__set_next(set_of(ctx, j, HELD), 0, ctx->world_size); rank >= 0;
+         rank = weft__set_next(set_of(ctx, j, HELD), rank + 1, ctx->world_size))
+        if (!weft__set_has(set_of(ctx, j, PASSED), rank)) weft__set_add(joined, rank);
     j->pass_ns = WEFT__NEVER;
     memcpy(set_of(ctx, j, PASSED), set_of(ctx, j, HELD), set_bytes(ctx));
-    if (!m) return;
-    m->params = j->params;
-    memcpy(weft__shrink_set(ctx, m, WEFT__SHRINK_LOST), set_of(ctx, j, LOST), set_bytes(ctx));
-    memcpy(weft__shrink_set(ctx, m, WEFT__SHRINK_JOINED), set_of(ctx, j, HELD), set_bytes(ctx));
     send(ctx, to, m);
     weft__reserve_give(m);
 }
@@ -104,6 +121,7 @@ static void pass(weft_context *ctx, attempt *a)
 static void tell_lead(weft_context *ctx, attempt *a)
 {
     a->joins->above = a->joins->lead;
+    memset(set_of(ctx, a->joins, PASSED), 0, set_bytes(ctx));
     if (!weft__set_is_empty(set_of(ctx, a->joins, HELD), set_bytes(ctx))) pass(ctx, a);
 }
 
@@ -124,8 +142,7 @@ static void look(weft_context *ctx, attempt *a)
     if (have_all_joined(ctx, j)) {
         pass(ctx, a);
     } else if (j->pass_ns == WEFT__NEVER) {
-        j->pass_ns = weft__now_ns() + HOLD_NS;
-        weft__alarm_check(ctx, j->pass_ns);
+        pass_by(ctx, j, weft__now_ns() + HOLD_NS);
     }
 }
 
@@ -153,8 +170,30 @@ void weft__shrink_pass_join(weft_context *ctx, attempt *a, const weft__shrink_me
         send(ctx, m->lead, m);
 }
 
+/* What others keep, or have passed on to a lead that they did not reach, is said once more, to the lead itself, well before
+ * the time is up. */
+static void keep_own(weft_context *ctx, attempt *a, const weft__shrink_message *m, int64_t deadline_ns)
+{
+    const int64_t now_ns = weft__now_ns(), half_ns = (deadline_ns - now_ns) / 2;
+    joins *j = joins_of(ctx, a, m->lead);
+    if (!j || j->above == j->lead) return;
+    weft__reserve_give(j->own);
+    j->own = weft__shrink_copy(m);
+    j->own_ns = now_ns + (half_ns < PATIENCE_NS ? half_ns : PATIENCE_NS);
+    weft__alarm_check(ctx, j->own_ns);
+}
+
+static void say_own(weft_context *ctx, attempt *a)
+{
+    weft__shrink_message *m = a->joins->own;
+    a->joins->own = NULL;
+    a->joins->own_ns = WEFT__NEVER;
+    if (m && !a->verdict) send(ctx, m->lead, m);
+    weft__reserve_give(m);
+}
+
 /* Whom this rank presumes dead the lead may not: it must not make a group of two that have lost each other. */
-void weft__shrink_join(weft_context *ctx, attempt *a, int lead, bool program)
+void weft__shrink_join(weft_context *ctx, attempt *a, int lead, bool program, int64_t deadline_ns)
 {
     weft__shrink_message *m = new_join(ctx, a, lead);
     if (!m) return;
@@ -162,10 +201,12 @@ void weft__shrink_join(weft_context *ctx, attempt *a, int lead, bool program)
     m->params.program = program;
     weft__shrink_mark_gone(ctx, m, WEFT__PRESUMED_DEAD, WEFT__SHRINK_LOST);
     weft__set_add(weft__shrink_set(ctx, m, WEFT__SHRINK_JOINED), ctx->rank);
-    if (lead == ctx->rank)
+    if (lead == ctx->rank) {
         send(ctx, lead, m);
-    else
+    } else {
+        keep_own(ctx, a, m, deadline_ns);
         weft__shrink_pass_join(ctx, a, m);
+    }
     weft__reserve_give(m);
 }
 
@@ -199,12 +240,18 @@ void weft__shrink_name_again(weft_context *ctx, attempt *a, int rank)
     if (a->joins && a->joins->lead == rank) tell_lead(ctx, a);
 }
 
+static int64_t due_of(const attempt *a)
+{
+    if (!a->joins) return WEFT__NEVER;
+    return a->joins->own_ns < a->joins->pass_ns ? a->joins->own_ns : a->joins->pass_ns;
+}
+
 static attempt *next_due(const weft_context *ctx, int64_t now_ns)
 {
     WEFT__LIST_EACH(weft__shrink_attempts(ctx), at)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
-        if (a->joins && a->joins->pass_ns != WEFT__NEVER && a->joins->pass_ns <= now_ns) return a;
+        if (due_of(a) != WEFT__NEVER && due_of(a) <= now_ns) return a;
     }
     return NULL;
 }
@@ -213,11 +260,16 @@ int64_t weft__shrink_joins_due(weft_context *ctx, int64_t now_ns)
 {
     int64_t next = WEFT__NEVER;
     attempt *a;
-    while ((a = next_due(ctx, now_ns)) != NULL) pass(ctx, a);
+    while ((a = next_due(ctx, now_ns)) != NULL) {
+        if (a->joins->own_ns <= now_ns)
+            say_own(ctx, a);
+        else
+            pass(ctx, a);
+    }
     WEFT__LIST_EACH(weft__shrink_attempts(ctx), at)
     {
         a = WEFT__LIST_ENTRY(at, attempt, link);
-        if (a->joins && a->joins->pass_ns < next) next = a->joins->pass_ns;
+        if (due_of(a) < next) next = due_of(a);
     }
     return next;
 }

@@ -14,6 +14,8 @@
  *   - to the rank above, HOLD_NS after the first that it has not named yet, whether its own caller has come or not;
  *   - to the lead itself, where the rank above is gone or unreachable: at once, all of them, and from then on;
  *   - to the lead itself, as it is about to give up.
+ * Who waits for its own call says its own word to the lead once more, after half of its time or PATIENCE_NS: whoever keeps
+ * it, or had no way to the lead, then holds up that one rank alone.
  * A JOIN to another lead than the one in its view, or of others that presume others dead, or of an attempt that it knows the end of,
  * it passes on to that lead as it is.
  *
@@ -32,8 +34,9 @@
 #define WEFT_GROUP_SHRINK_JOINS_H
 #include "shrink_attempt.h"
 
-/* This rank joins that lead. */
-void weft__shrink_join(weft_context *ctx, weft__shrink_attempt *a, int lead, bool program);
+/* This rank joins that lead, for a call that has time until then. */
+void weft__shrink_join(weft_context *ctx, weft__shrink_attempt *a, int lead, bool program,
+                       int64_t deadline_ns);
 /* JOIN to another lead than this rank. */
 void weft__shrink_pass_join(weft_context *ctx, weft__shrink_attempt *a, const weft__shrink_message *m);
 /* This rank is about to give up: the lead is to have heard of it before. */

@@ -16,9 +16,9 @@
 
 #define WAIT_NS (200 * WEFT__MS)
 
-/* Words of 8 bytes; behind the first dump's, of which the last says since when, stand those of the others: when they were
- * read last, by which process, and for which request. */
-enum { STAGE, PID, BORN, SINCE_NS, WORDS, READ_NS = WORDS };
+/* Words of 8 bytes; behind the first dump's stand those of the others: when they were read last, by which process, and for
+ * which request. */
+enum { STAGE, PID, BORN, WORDS, READ_NS = WORDS };
 
 static void path_of(const char *records, const char *run, int place, char path[PATH_MAX])
 {
@@ -42,10 +42,8 @@ int weft__dump_turn_take(const char *records, const char *run, int place)
 
 static bool is_given_up(const int64_t words[WORDS])
 {
-    const int64_t now_ns = weft__now_ns();
     if (words[STAGE] != WEFT__DUMP_READING && words[STAGE] != WEFT__DUMP_UNWRITTEN) return false;
-    if (weft__born(words[PID]) != words[BORN]) return true;
-    return words[STAGE] == WEFT__DUMP_READING && now_ns - words[SINCE_NS] >= WEFT__DUMP_READING_NS;
+    return weft__born(words[PID]) != words[BORN] || weft__is_stopped(words[PID]);
 }
 
 weft__dump_stage weft__dump_turn_stage(int turn)
@@ -60,10 +58,12 @@ weft__dump_stage weft__dump_turn_stage(int turn)
 
 void weft__dump_turn_note(int turn, weft__dump_stage stage)
 {
-    const int64_t pid = getpid();
-    const int64_t words[WORDS] = {
-        [STAGE] = stage, [PID] = pid, [BORN] = weft__born(pid), [SINCE_NS] = weft__now_ns()};
+    const int64_t pid = getpid(), words[WORDS] = {[STAGE] = stage, [PID] = pid, [BORN] = weft__born(pid)};
+    int64_t before[WORDS];
     if (turn < 0) return;
+    if (stage != WEFT__DUMP_READING && (pread(turn, before, sizeof before, 0) != (ssize_t)sizeof before ||
+                                        before[PID] != pid || before[BORN] != words[BORN]))
+        return;
     if (pwrite(turn, words, sizeof words, 0) != (ssize_t)sizeof words) return; /* each rank is alone */
 }
 

@@ -2,9 +2,8 @@
  *
  * It is told in the file `record.RUN.dumps` beside the records, of one host of several `record.RUN.PLACE.dumps`
  * (layout.h, dump.h), so in memory: whoever asks is never kept by
- * the folder of the dumps.  Who is about to read for the first dump notes so, and reads without the lock: the others see that, and
- * leave it alone.  For another dump the lock is held while the records are read.  So the ranks of a large host
- * do not all have all records in memory at once. */
+ * the folder of the dumps.  Who is about to read notes so under the lock, and reads without it: the others see that, and
+ * leave it alone, as long as that process lives and is not stopped. */
 #ifndef WEFT_RECORD_DUMP_TURN_H
 #define WEFT_RECORD_DUMP_TURN_H
 
@@ -23,13 +22,11 @@ typedef enum weft__dump_stage {
     WEFT__DUMP_NOT_WRITTEN /* it could not be */
 } weft__dump_stage;
 
-#define WEFT__DUMP_READING_NS (500 * WEFT__MS) /* who is behind that may be stopped: another rank reads */
-
 /* Waits a moment for the lock; who is stopped with it is not waited for longer, and then several may read.
  * Returns a descriptor; -1: there can be no such file, and each rank is alone (all below take that). */
 int weft__dump_turn_take(const char *records, const char *run, int place);
 weft__dump_stage weft__dump_turn_stage(int turn);
-/* This process has come so far with the run's first dump. */
+/* This process has come so far with the run's first dump; nothing, but for READING, where another one has taken its turn. */
 void weft__dump_turn_note(int turn, weft__dump_stage stage);
 /* For dumps that are not the first, while the lock is held: the records are read now for that request; and whether they
  * have been for it, or in the last WEFT__DUMP_FRESH_NS, by any process or by another than this one. */

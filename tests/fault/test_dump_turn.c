@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <glob.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,11 +12,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { READERS, VICTIM = 1 };
+enum { READERS, STOPPED }; /* results of rank 0: how many have read; which process has stopped */
+enum { VICTIM = 1, HAS_ENDED = 0 };
 
 static job_rank *_Atomic self; /* while what this reads is watched */
 static int64_t takes_ms;
-static bool first_alone;
+static bool first_stops;
 static char folder[64];
 
 /* Whoever reads opens the folder of the records. */
@@ -23,7 +25,10 @@ static void note_reader(void)
 {
     _Atomic int64_t *readers = (_Atomic int64_t *)&job_results(atomic_load(&self), 0)[READERS];
     const bool first = atomic_fetch_add(readers, 1) == 0;
-    if (first || !first_alone) job_sleep_ms(takes_ms);
+    job_sleep_ms(takes_ms);
+    if (!first || !first_stops) return;
+    job_results(atomic_load(&self), 0)[STOPPED] = getpid();
+    raise(SIGSTOP);
 }
 
 /* In place of the C library's, for the library too. */
@@ -41,7 +46,7 @@ __attribute__((visibility("default"))) int open(const char *file, int oflag, ...
     return (int)syscall(SYS_openat, AT_FDCWD, file, oflag, mode);
 }
 
-static void begin(job_rank *me, int64_t ms, bool alone)
+static void begin(job_rank *me, int64_t ms, bool stops)
 {
     job_setenv(me, "WEFT_RECORD", "64");
     job_setenv(me, "WEFT_DUMP_DIR", folder);
@@ -49,7 +54,7 @@ static void begin(job_rank *me, int64_t ms, bool alone)
     job_sum_works(me->world);
     job_meet(me);
     takes_ms = ms;
-    first_alone = alone;
+    first_stops = stops;
     atomic_store(&self, me);
 }
 
@@ -76,28 +81,33 @@ static void check_files(int wanted)
     globfree(&found);
 }
 
-/* The others wait, and none of them reads as well, which would make it slower for all. */
+/* The others wait, but not for ever, and none of them reads as well, which would make it slower for all. */
 static void slow(job_rank *me)
 {
-    enum { SLOW_MS = 400 };
+    enum { SLOW_MS = 800 };
     begin(me, SLOW_MS, false);
     time_is_up(me);
     job_meet(me);
-    CHECK_INT(job_results(me, 0)[READERS], 1);
     check_files(1);
+    CHECK_INT(job_results(me, 0)[READERS], 1);
     job_leave(me);
 }
 
-/* Nobody's operation waits for that, and one other reads. */
+/* One other reads in its place.  Six have ended then, and the one that has not goes on. */
 static void stopped(job_rank *me)
 {
-    enum { STOPPED_MS = 1500 * JOB_SLOWER };
-    begin(me, STOPPED_MS, true);
+    begin(me, 0, true);
     time_is_up(me);
+    if (me->rank != VICTIM) {
+        job_mark(me, HAS_ENDED);
+    } else {
+        job_await(me, HAS_ENDED, me->size - 2);
+        check_files(1);
+        CHECK_INT(job_results(me, 0)[READERS], 2);
+        CHECK_INT(kill((pid_t)job_results(me, 0)[STOPPED], SIGCONT), 0);
+    }
     job_meet(me);
     check_files(1);
-    CHECK_INT(job_results(me, 0)[READERS], 2);
-    job_meet(me);
     job_leave(me);
 }
 

@@ -347,8 +347,8 @@ static void in_order(job_rank *me)
 static void check_death(job_rank *me)
 {
     bool few = me->size <= WEFT__TOLD_AT_ONCE;
-    check(me, DEATH, CONNECTIONS, (few ? 5 : 8) * log2_of(me->size), 2 * me->size);
-    check(me, DEATH, MESSAGES, (few ? 7 : 12) * log2_of(me->size) + 1, 4 * me->size);
+    check(me, DEATH, CONNECTIONS, 5 * log2_of(me->size), 2 * me->size);
+    check(me, DEATH, MESSAGES, (few ? 7 : 9) * log2_of(me->size) + 1, 4 * me->size);
 }
 
 /* The death is presumed, so that a view leaves it out.  The lead has five words for each of the others (PREPARE, ACCEPT, the

@@ -359,6 +359,31 @@ static void with_a_death(int ranks)
     check(FINALIZE, MESSAGES, 8, ranks <= WEFT__TOLD_AT_ONCE ? ranks + log2_of(ranks) : 4 * log2_of(ranks));
 }
 
+/* One does not come, and the lead's time is up first: all others that have come hear of that by others, too.  Who is late is
+ * asked for before. */
+static void with_a_shrink_that_fails(int ranks)
+{
+    begin(ranks);
+    now = SHRINK;
+    for (int i = 0; i < ranks; i++) {
+        const weft_call call = {.timeout_ms = i ? 2 * LATE_MS : LATE_MS / 5};
+        if (i != ranks / 2)
+            assert_int_equal(weft_shrink_group(worlds[i], &call, &shrunk[i], &reqs[i]), WEFT_OK);
+    }
+    end(SHRINK, WEFT_ERR_TIMEOUT);
+    finish(SHRINK, SHRINK);
+    world_close();
+    check(SHRINK, FIRST_WORDS, 2, WEFT__FAN_OUT);
+    check(SHRINK, MESSAGES, 10, 4 * (WEFT__FAN_OUT + 3));
+}
+
+static void test_a_shrink_that_fails(void **state)
+{
+    (void)state;
+    with_a_shrink_that_fails(64);
+    if (WIRES_RANKS_MAX > 64) with_a_shrink_that_fails(WIRES_RANKS_MAX);
+}
+
 /* The host between the root and some hundred others says nothing.  The root alone goes past it, and has for that a word
  * for each host below it, which answers; whoever waits for the root is told that it still waits.  If the root stops while it
  * waits, who told it goes past both. */
@@ -542,6 +567,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few),
+        cmocka_unit_test(test_a_shrink_that_fails),
         cmocka_unit_test(test_a_host_that_says_nothing),
         cmocka_unit_test(test_a_host_that_one_does_not_reach),
         cmocka_unit_test(test_a_death_and_a_host_that_says_nothing),

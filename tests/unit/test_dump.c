@@ -191,7 +191,7 @@ static void test_places(void **state)
 /* One reads and writes for all; if it dies, the next does. */
 static void test_turn(void **state)
 {
-    int mine, other, beside;
+    int mine, other, beside, status;
     pid_t child;
     (void)state;
     mine = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
@@ -201,12 +201,8 @@ static void test_turn(void **state)
     weft__dump_turn_pass(mine);
     other = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_READING);
-    usleep(WEFT__DUMP_READING_NS / 1000);
-    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNREAD); /* it may be stopped */
     weft__dump_turn_note(mine, WEFT__DUMP_UNWRITTEN);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNWRITTEN);
-    usleep(WEFT__DUMP_READING_NS / 1000);
-    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNWRITTEN); /* its folder is slow */
     weft__dump_turn_note(mine, WEFT__DUMP_WRITTEN);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_WRITTEN);
     beside = weft__dump_turn_take(folder, RUN, 0); /* another host's, in the same folder */
@@ -215,10 +211,17 @@ static void test_turn(void **state)
     weft__dump_turn_remove(folder, RUN, 0);
     child = fork();
     if (!child) {
-        weft__dump_turn_note(weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE),
-                             WEFT__DUMP_UNWRITTEN); /* it has none of ours */
-        _exit(0);
+        int its = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
+        weft__dump_turn_note(its, WEFT__DUMP_UNWRITTEN); /* the turn is another's */
+        weft__dump_turn_note(its, WEFT__DUMP_READING);
+        raise(SIGSTOP);
+        weft__dump_turn_note(its, WEFT__DUMP_UNWRITTEN);
+        _exit(0); /* it has none of ours */
     }
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNREAD);
+    kill(child, SIGCONT);
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNREAD);
     weft__dump_turn_close(mine);

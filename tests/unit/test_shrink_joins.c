@@ -126,8 +126,13 @@ static void test_one_below_does_not_join(void **state)
     next = shrink->due(ctx, before_ns);
     assert_int_equal(said, 0);
     assert_in_range(next, before_ns + 50 * WEFT__MS, weft__now_ns() + 50 * WEFT__MS);
-    assert_true(shrink->due(ctx, next) == WEFT__NEVER);
+    next = shrink->due(ctx, next);
     joins(1, ABOVE, LEAD, me);
+    assert_in_range(next, before_ns + 5000 * WEFT__MS, weft__now_ns() + 5000 * WEFT__MS);
+    assert_true(shrink->due(ctx, next) == WEFT__NEVER);
+    joins(2, LEAD, LEAD, me); /* whoever is in between may keep it */
+    below_joins(LEAD, NOBODY);
+    joins(3, ABOVE, LEAD, 1u << BELOW); /* and nobody twice */
     end();
     begin();
     weft__peer_gone(ctx, BELOW, WEFT__DIED, true, "has died");
