@@ -175,6 +175,7 @@ typedef struct weft__dumping {
     _Atomic uint32_t requests; /* for other ones, of this rank */
     /* watchdog thread: */
     int64_t late_ns; /* READING, READ: when it is LATE */
+    int64_t most_ns; /* where another rank reads, at the latest; 0: it has not been waited for yet */
     struct weft__dump_writer *first,
         *again; /* fault/dump_writer.h: at work; again: on one that a signal or a rank asked for */
     int turn;   /* READING, READ, LATE, first NULL: of the rank that reads and writes (dump_turn.h) */

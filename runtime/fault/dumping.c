@@ -135,9 +135,13 @@ static weft_status read_first(weft_context *ctx, weft__dump *dump, int turn)
     return status;
 }
 
+/* Twice that in all, however many are stopped. */
 static void wait_in(weft_context *ctx, weft__dumping_state from, weft__dumping_state to)
 {
-    ctx->dumping.late_ns = weft__now_ns() + WEFT__DUMP_WAIT_NS;
+    weft__dumping *dumping = &ctx->dumping;
+    const int64_t by_ns = weft__now_ns() + WEFT__DUMP_WAIT_NS;
+    if (!dumping->most_ns) dumping->most_ns = by_ns + WEFT__DUMP_WAIT_NS;
+    dumping->late_ns = dumping->first || by_ns < dumping->most_ns ? by_ns : dumping->most_ns;
     weft__dumping_to(ctx, from, to);
 }
 
@@ -282,17 +286,24 @@ static bool is_to_come(const weft_context *ctx)
     return state_of(ctx) == WEFT__DUMPING_ASKED || is_under_way(state_of(ctx)) || ctx->dumping.again;
 }
 
+/* This rank may have to stand in for the one that was to write it, and then has as long for that. */
 void weft__dumping_finish(weft_context *ctx)
 {
-    struct timespec moment = {.tv_nsec = WEFT__MS};
     weft__dumping *dumping = &ctx->dumping;
     int64_t until;
     weft__dumping_attend(ctx); /* reads, which has no bound */
     until = weft__now_ns() + WEFT__DUMP_WAIT_NS;
-    for (; is_to_come(ctx) && weft__now_ns() < until; weft__dumping_attend(ctx)) nanosleep(&moment, NULL);
+    while (is_to_come(ctx) && weft__now_ns() < until) {
+        const bool writes = dumping->first || dumping->again;
+        const struct timespec pause = {.tv_nsec = writes ? WEFT__MS : LOOK_MOST_NS};
+        nanosleep(&pause, NULL);
+        weft__dumping_attend(ctx);
+        if (!writes && dumping->first) until = weft__now_ns() + WEFT__DUMP_WAIT_NS;
+    }
     if (is_to_come(ctx))
-        weft__log(WEFT__WARN, "rank %d: a dump is not written after %lld ms, and is waited for no longer",
-                  ctx->rank, (long long)(WEFT__DUMP_WAIT_NS / WEFT__MS));
+        weft__log(dumping->first || dumping->again ? WEFT__WARN : WEFT__INFO,
+                  "rank %d: a dump is not written after %lld ms, and is waited for no longer", ctx->rank,
+                  (long long)(WEFT__DUMP_WAIT_NS / WEFT__MS));
     if (is_under_way(state_of(ctx))) let_go_of_first(ctx);
     if (dumping->again) weft__dump_writer_let_go(dumping->again);
     dumping->again = NULL;

@@ -4,8 +4,8 @@
 #include "context.h"
 
 /* An operation is about to fail because its time is over.  0: its failure can be told; or when to ask again: not before the
- * watchdog has been to weft__dumping_attend, which reads the ranks as they are, and then for WEFT__DUMP_WAIT_NS at most, as
- * long as the file is being written.  Watchdog, engine held. */
+ * watchdog has been to weft__dumping_attend, which reads the ranks as they are, or for WEFT__DUMP_WAIT_NS as another one
+ * does, and then for that long at most as the file is being written.  Watchdog, engine held. */
 int64_t weft__dumping_first(weft_context *ctx, const char *why);
 /* Reads what has been asked for, has it written, and takes note of what is.  Returns when to come again at the latest.
  * Watchdog, engine not held. */

@@ -4,6 +4,7 @@
 #include "peer.h"
 #include "protocol.h"
 #include "reserve.h"
+#include "shrink_joins.h"
 #include "spreading.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ void weft__shrink_attempt_free(weft__shrink_attempt *a)
     weft__reserve_give(a->stored);
     weft__reserve_give(a->tables);
     weft__reserve_give(a->verdict);
-    weft__reserve_give(a->joins);
+    weft__shrink_joins_free(a);
     weft__reserve_give(a);
 }
 

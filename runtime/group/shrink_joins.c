@@ -11,6 +11,7 @@
 
 #define HOLD_NS     (50 * WEFT__MS)
 #define PATIENCE_NS (5000 * WEFT__MS) /* or half of the time that there is */
+#define TURN_NS     (2 * WEFT__MS)
 
 typedef enum joins_set { HELD, PASSED, LOST, BELOW, SETS } joins_set;
 
@@ -95,8 +96,8 @@ static void pass_by(weft_context *ctx, joins *j, int64_t ns)
     weft__alarm_check(ctx, ns);
 }
 
-/* All that are held and not named yet.  Behind it the record may be another one, or none. */
-static void pass(weft_context *ctx, attempt *a)
+/* All that are held and not named yet.  Behind it the record may be another one, or none.  False: there is no memory for it yet. */
+static bool pass(weft_context *ctx, attempt *a)
 {
     joins *j = a->joins;
     const int to = j->above;
@@ -104,7 +105,7 @@ static void pass(weft_context *ctx, attempt *a)
     unsigned char *joined;
     if (!m) {
         pass_by(ctx, j, weft__now_ns() + HOLD_NS);
-        return;
+        return false;
     }
     m->params = j->params;
     joined = weft__shrink_set(ctx, m, WEFT__SHRINK_JOINED);
@@ -116,6 +117,7 @@ static void pass(weft_context *ctx, attempt *a)
     memcpy(set_of(ctx, j, PASSED), set_of(ctx, j, HELD), set_bytes(ctx));
     send(ctx, to, m);
     weft__reserve_give(m);
+    return true;
 }
 
 static void tell_lead(weft_context *ctx, attempt *a)
@@ -175,11 +177,13 @@ void weft__shrink_pass_join(weft_context *ctx, attempt *a, const weft__shrink_me
 static void keep_own(weft_context *ctx, attempt *a, const weft__shrink_message *m, int64_t deadline_ns)
 {
     const int64_t now_ns = weft__now_ns(), half_ns = (deadline_ns - now_ns) / 2;
+    const int64_t patience_ns = half_ns < PATIENCE_NS ? half_ns : PATIENCE_NS;
+    const int64_t turn_ns = ctx->rank * TURN_NS; /* not all at once */
     joins *j = joins_of(ctx, a, m->lead);
     if (!j || j->above == j->lead) return;
     weft__reserve_give(j->own);
     j->own = weft__shrink_copy(m);
-    j->own_ns = now_ns + (half_ns < PATIENCE_NS ? half_ns : PATIENCE_NS);
+    j->own_ns = now_ns + patience_ns + (turn_ns < patience_ns / 2 ? turn_ns : patience_ns / 2);
     weft__alarm_check(ctx, j->own_ns);
 }
 
@@ -261,10 +265,10 @@ int64_t weft__shrink_joins_due(weft_context *ctx, int64_t now_ns)
     int64_t next = WEFT__NEVER;
     attempt *a;
     while ((a = next_due(ctx, now_ns)) != NULL) {
-        if (a->joins->own_ns <= now_ns)
+        if (a->joins->own_ns <= a->joins->pass_ns)
             say_own(ctx, a);
-        else
-            pass(ctx, a);
+        else if (!pass(ctx, a))
+            break;
     }
     WEFT__LIST_EACH(weft__shrink_attempts(ctx), at)
     {

@@ -15,8 +15,8 @@
 #define WEFT__DUMP_FRESH_NS (1000 * WEFT__MS)
 
 typedef enum weft__dump_stage {
-    WEFT__DUMP_UNREAD,  /* or who was to write it has died, or has read for so long that it may be stopped */
-    WEFT__DUMP_READING, /* a process that lives reads */
+    WEFT__DUMP_UNREAD,    /* or who was to write it has died, or is stopped */
+    WEFT__DUMP_READING,   /* a process that lives reads */
     WEFT__DUMP_UNWRITTEN, /* a process that lives has read, and writes */
     WEFT__DUMP_WRITTEN,
     WEFT__DUMP_NOT_WRITTEN /* it could not be */

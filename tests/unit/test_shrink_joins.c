@@ -25,6 +25,7 @@ static struct word {
     unsigned char joined; /* a bit for each rank */
 } words[WORDS_MOST];      /* about the shrink, that this rank has said */
 static int said;
+static uint32_t occurrence; /* that JOIN of BELOW is of */
 
 static void note_sent(const weft__outgoing *out)
 {
@@ -58,6 +59,7 @@ static void begin(void)
     group = lone_rank_group(ctx, members, LONE_WORLD, "group", GROUP);
     shrink = ctx->protocols[WEFT__PROTOCOL_SHRINK];
     said = 0;
+    occurrence = 1;
     assert_int_equal(weft_shrink_group(group, NULL, &left, &req), WEFT_OK);
     weft__engine_take(ctx);
     weft__engine_progress(ctx);
@@ -76,7 +78,7 @@ static void below_joins_by(int by, int lead, int lost)
     weft__shrink_message *m = weft__shrink_message_new(ctx, WEFT__SHRINK_JOINED + 1, NULL);
     assert_non_null(m);
     m->group = GROUP;
-    m->occurrence = 1;
+    m->occurrence = occurrence;
     m->size = LONE_WORLD;
     m->lead = lead;
     m->params = weft__own_params(ctx);
@@ -128,7 +130,7 @@ static void test_one_below_does_not_join(void **state)
     assert_in_range(next, before_ns + 50 * WEFT__MS, weft__now_ns() + 50 * WEFT__MS);
     next = shrink->due(ctx, next);
     joins(1, ABOVE, LEAD, me);
-    assert_in_range(next, before_ns + 5000 * WEFT__MS, weft__now_ns() + 5000 * WEFT__MS);
+    assert_in_range(next, before_ns + 5000 * WEFT__MS, weft__now_ns() + (5000 + 2 * LONE_ME) * WEFT__MS);
     assert_true(shrink->due(ctx, next) == WEFT__NEVER);
     joins(2, LEAD, LEAD, me); /* whoever is in between may keep it */
     below_joins(LEAD, NOBODY);
@@ -137,6 +139,21 @@ static void test_one_below_does_not_join(void **state)
     begin();
     weft__peer_gone(ctx, BELOW, WEFT__DIED, true, "has died");
     joins(1, ABOVE, LEAD, me); /* nobody is waited for any more */
+    end();
+}
+
+/* All that is due is said, however long it could still wait. */
+static void test_this_one_leaves(void **state)
+{
+    (void)state;
+    begin();
+    assert_true(shrink->due(ctx, WEFT__NEVER) == WEFT__NEVER);
+    joins(2, LEAD, LEAD, me);
+    occurrence = 2; /* for which its own caller has not come */
+    below_joins(LEAD, NOBODY);
+    assert_int_equal(said, 2);
+    assert_true(shrink->due(ctx, WEFT__NEVER) == WEFT__NEVER);
+    joins(3, ABOVE, LEAD, 1u << BELOW);
     end();
 }
 
@@ -257,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_below_have_joined),
         cmocka_unit_test(test_one_below_does_not_join),
+        cmocka_unit_test(test_this_one_leaves),
         cmocka_unit_test(test_the_one_above_is_gone),
         cmocka_unit_test(test_the_lead_is_gone),
         cmocka_unit_test(test_the_lead_comes_back),
