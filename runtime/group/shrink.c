@@ -114,19 +114,6 @@ static void tell_others(weft_context *ctx, const attempt *a)
 
 /* ---- the verdict ---- */
 
-/* This rank's own, while it waits; else NULL. */
-static weft_request *request_of(weft_context *ctx, const attempt *a)
-{
-    WEFT__LIST_EACH(&ctx->pending, at)
-    {
-        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
-        if (req->op.kind == WEFT__OP_SHRINK_GROUP && req->group->id == a->group &&
-            req->sequence == a->occurrence)
-            return req;
-    }
-    return NULL;
-}
-
 /* In the order of the group that shrinks. */
 static void take_survivors(const weft_request *req, const unsigned char *survivors)
 {
@@ -140,7 +127,7 @@ static void take_survivors(const weft_request *req, const unsigned char *survivo
 /* This rank's request ends as the verdict says. */
 static void obey(weft_context *ctx, attempt *a)
 {
-    weft_request *req = request_of(ctx, a);
+    weft_request *req = weft__shrink_request_of(ctx, a);
     const weft__shrink_message *m = a->verdict;
     WEFT__ASSERT(m && a->state != WEFT__SHRINK_GATHERING, a->state);
     if (!req) return;
@@ -406,7 +393,7 @@ static void give_up(weft_request *req)
     }
     if (!a) return;
     weft__shrink_name(ctx, a);
-    if (request_of(ctx, a) == req) /* or it has ended, as sending found somebody gone */
+    if (weft__shrink_request_of(ctx, a) == req) /* or it has ended, as sending found somebody gone */
         send_small(ctx, a, f->lead, WEFT__MESSAGE_SHRINK_EXPIRED, f->gave_up, f->text);
 }
 
@@ -419,7 +406,7 @@ static void join(weft_request *req, attempt *a)
     if (a->state == WEFT__SHRINK_GATHERING)
         weft__shrink_join(ctx, a, req->u.creation->lead, req->u.creation->group->asks_for_program,
                           req->deadline_ns);
-    if (late && request_of(ctx, a)) give_up(req); /* what the lead before was told */
+    if (late && weft__shrink_request_of(ctx, a)) give_up(req); /* what the lead before was told */
 }
 
 /* Two ranks that do not reach each other cannot be in one group: such a member is presumed dead here, and what follows says
@@ -492,7 +479,9 @@ static void turn_to(weft_context *ctx, attempt *a, int lead)
 {
     weft_request *req;
     if (a->verdict) hand_on(ctx, a, lead);
-    req = request_of(ctx, a); /* not before: sending may find that lead gone too, and end the attempt */
+    req =
+        weft__shrink_request_of(ctx,
+                                a); /* not before: sending may find that lead gone too, and end the attempt */
     if (req) join(req, a);
 }
 
@@ -515,7 +504,7 @@ static void shrink_peer_unreachable(weft_context *ctx, int rank, const char *why
     WEFT__LIST_EACH(weft__shrink_attempts(ctx), at)
     {
         attempt *a = WEFT__LIST_ENTRY(at, attempt, link);
-        const weft_request *req = weft__shrink_is_over(a) ? NULL : request_of(ctx, a);
+        const weft_request *req = weft__shrink_is_over(a) ? NULL : weft__shrink_request_of(ctx, a);
         if (req && weft__shrink_member(a, rank) >= 0) give_up_unreachable(req->group);
         weft__shrink_go_past(ctx, a, rank);
     }

@@ -94,6 +94,18 @@ weft__shrink_attempt *weft__shrink_attempt_of(weft_request *req)
     return known;
 }
 
+weft_request *weft__shrink_request_of(weft_context *ctx, const weft__shrink_attempt *a)
+{
+    WEFT__LIST_EACH(&ctx->pending, at)
+    {
+        weft_request *req = WEFT__LIST_ENTRY(at, weft_request, pending);
+        if (req->op.kind == WEFT__OP_SHRINK_GROUP && req->group->id == a->group &&
+            req->sequence == a->occurrence)
+            return req;
+    }
+    return NULL;
+}
+
 void weft__shrink_to(weft__shrink_attempt *a, weft__shrink_state to)
 {
     static const unsigned may_follow[] = {[WEFT__SHRINK_GATHERING] = WEFT__MAY_BECOME(WEFT__SHRINK_HELD) |

@@ -38,6 +38,8 @@ weft__shrink_attempt *weft__shrink_attempt_for(weft_context *ctx, uint64_t group
                                                const unsigned char *members);
 /* The attempt that this rank asks for, found or made likewise. */
 weft__shrink_attempt *weft__shrink_attempt_of(weft_request *req);
+/* This rank's own request for it, while that waits; else NULL. */
+weft_request *weft__shrink_request_of(weft_context *ctx, const weft__shrink_attempt *a);
 void weft__shrink_attempt_free(weft__shrink_attempt *a);
 void weft__shrink_to(weft__shrink_attempt *a, weft__shrink_state to);
 bool weft__shrink_is_over(const weft__shrink_attempt *a);

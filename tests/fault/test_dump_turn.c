@@ -1,4 +1,5 @@
 /* test_dump_turn.c - one rank of a host reads its records for all: also where that takes long, and unless it stops there. */
+#include "dump_folder.h"
 #include "job.h"
 
 #include <fcntl.h>
@@ -18,7 +19,6 @@ enum { VICTIM = 1, HAS_ENDED = 0 };
 static job_rank *_Atomic self; /* while what this reads is watched */
 static int64_t takes_ms;
 static bool first_stops;
-static char folder[64];
 
 /* Whoever reads opens the folder of the records. */
 static void note_reader(void)
@@ -41,7 +41,7 @@ __attribute__((visibility("default"))) int open(const char *file, int oflag, ...
         mode = va_arg(more, mode_t);
         va_end(more);
     }
-    if (atomic_load(&self) && (oflag & O_DIRECTORY) && strncmp(file, folder, strlen(folder)) != 0)
+    if (atomic_load(&self) && (oflag & O_DIRECTORY) && strncmp(file, dump_folder, strlen(dump_folder)) != 0)
         note_reader();
     return (int)syscall(SYS_openat, AT_FDCWD, file, oflag, mode);
 }
@@ -49,7 +49,7 @@ __attribute__((visibility("default"))) int open(const char *file, int oflag, ...
 static void begin(job_rank *me, int64_t ms, bool stops)
 {
     job_setenv(me, "WEFT_RECORD", "64");
-    job_setenv(me, "WEFT_DUMP_DIR", folder);
+    job_setenv(me, "WEFT_DUMP_DIR", dump_folder);
     job_join(me);
     job_sum_works(me->world);
     job_meet(me);
@@ -75,7 +75,7 @@ static void check_files(int wanted)
     char pattern[96];
     glob_t found;
     int64_t end = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
-    snprintf(pattern, sizeof pattern, "%s/dump.*.json", folder);
+    snprintf(pattern, sizeof pattern, "%s/dump.*.json", dump_folder);
     while (glob(pattern, 0, NULL, &found) && job_now_ns() < end) job_sleep_ms(1);
     CHECK_INT(found.gl_pathc, wanted);
     globfree(&found);
@@ -111,30 +111,12 @@ static void stopped(job_rank *me)
     job_leave(me);
 }
 
-static int make_folder(void **state)
-{
-    char outer[] = "/tmp/weft-test-dump-turn-XXXXXX";
-    (void)state;
-    if (!mkdtemp(outer)) return 1;
-    snprintf(folder, sizeof folder, "%s/in", outer); /* the first that writes makes it */
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    *strrchr(folder, '/') = 0;
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-#define CASE(sentence, test_body)                                          \
-    {                                                                      \
-        sentence, job_test, make_folder, remove_folder, &(job_plan)        \
-        {                                                                  \
-            .bare = true, .processes = true, .ranks = 8, .body = test_body \
-        }                                                                  \
+#define CASE(sentence, test_body)                                             \
+    {                                                                         \
+        sentence, job_test, dump_folder_make, dump_folder_remove, &(job_plan) \
+        {                                                                     \
+            .bare = true, .processes = true, .ranks = 8, .body = test_body    \
+        }                                                                     \
     }
 
 int main(int argc, char **argv)

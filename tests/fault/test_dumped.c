@@ -1,5 +1,6 @@
 /* test_dumped.c - what failed is told with the file in which it is written what all ranks did last, and that file names
  * who is to blame; where nothing is recorded, nothing is named. */
+#include "dump_folder.h"
 #include "job.h"
 
 #include <fcntl.h>
@@ -25,8 +26,6 @@ enum {
     TRIES = 5,
     PAUSE_NS = 2000000
 };
-
-static char folder[64];
 
 /* A folder that is slow, or does not answer, as on a network: from when on, and where it is that this shows. */
 static _Atomic int64_t answers_ns;
@@ -60,7 +59,7 @@ __attribute__((visibility("default"))) int open(const char *file, int oflag, ...
         mode = va_arg(more, mode_t);
         va_end(more);
     }
-    if (*folder && !strncmp(file, folder, strlen(folder))) be_slow("open");
+    if (*dump_folder && !strncmp(file, dump_folder, strlen(dump_folder))) be_slow("open");
     return (int)syscall(SYS_openat, AT_FDCWD, file, oflag, mode);
 }
 
@@ -92,7 +91,7 @@ static const char *dump_behind(const char *sentence, int64_t begun_ns)
 static void join(job_rank *me, const char *records)
 {
     job_setenv(me, "WEFT_RECORD", records);
-    job_setenv(me, "WEFT_DUMP_DIR", folder);
+    job_setenv(me, "WEFT_DUMP_DIR", dump_folder);
     job_join(me);
     job_sum_works(me->world);
     job_meet(me);
@@ -252,7 +251,7 @@ static int files(void)
     char command[128];
     FILE *count;
     int n = -1;
-    snprintf(command, sizeof command, "ls %s 2>/dev/null | wc -l", folder);
+    snprintf(command, sizeof command, "ls %s 2>/dev/null | wc -l", dump_folder);
     count = popen(command, "re");
     CHECK(count && fscanf(count, "%d", &n) == 1);
     pclose(count);
@@ -309,7 +308,7 @@ static int count_of(int place)
     char pattern[128];
     glob_t found = {.gl_pathc = 0};
     int n;
-    snprintf(pattern, sizeof pattern, "%s/dump.*.rank%d.*json", folder, place);
+    snprintf(pattern, sizeof pattern, "%s/dump.*.rank%d.*json", dump_folder, place);
     n = glob(pattern, 0, NULL, &found) ? 0 : (int)found.gl_pathc;
     globfree(&found);
     return n;
@@ -433,7 +432,7 @@ static const char *take_the_only_file(void)
     char sentence[160];
     const char *text;
     glob_t found = {.gl_pathc = 0};
-    snprintf(sentence, sizeof sentence, "%s/dump.*.json", folder);
+    snprintf(sentence, sizeof sentence, "%s/dump.*.json", dump_folder);
     if (glob(sentence, 0, NULL, &found) == GLOB_NOMATCH) return NULL;
     CHECK_INT(found.gl_pathc, 1);
     snprintf(sentence, sizeof sentence, "; recorded in %s", found.gl_pathv[0]);
@@ -570,30 +569,12 @@ static void nothing_recorded(job_rank *me)
     job_leave(me);
 }
 
-static int make_folder(void **state)
-{
-    char outer[] = "/tmp/weft-test-dumped-XXXXXX";
-    (void)state;
-    if (!mkdtemp(outer)) return 1;
-    snprintf(folder, sizeof folder, "%s/in", outer); /* the first that writes makes it */
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    *strrchr(folder, '/') = 0;
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-#define CASE(sentence, ...)                                         \
-    {                                                               \
-        sentence, job_test, make_folder, remove_folder, &(job_plan) \
-        {                                                           \
-            .bare = true, .processes = true, __VA_ARGS__            \
-        }                                                           \
+#define CASE(sentence, ...)                                                   \
+    {                                                                         \
+        sentence, job_test, dump_folder_make, dump_folder_remove, &(job_plan) \
+        {                                                                     \
+            .bare = true, .processes = true, __VA_ARGS__                      \
+        }                                                                     \
     }
 
 int main(int argc, char **argv)
