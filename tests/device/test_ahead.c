@@ -10,6 +10,7 @@
 #include <weft/cuda.h>
 
 enum { AHEAD = 50, LATE_MS = 100, ROUNDS = 20 };
+enum { SEEN }; /* marks: rank 0 has seen that its operations are under way, one per round */
 
 /* ---- what this thread sends (the linker puts these in the place of the library's) ---- */
 
@@ -161,9 +162,15 @@ static void while_the_other_is_late(job_rank *me)
     for (int round = 0; round < ROUNDS; round++) {
         job_meet(me);
         if (round == 0) t.n = messages = seen_count = 0;
-        if (me->rank == 1) job_sleep_ms(LATE_MS);
+        if (me->rank == 1) {
+            job_sleep_ms(LATE_MS);
+            job_await(me, SEEN, round + 1);
+        }
         begin_all(me, o, reqs, &t);
-        if (me->rank == 0) CHECK_INT(weft_test(reqs[0]), WEFT_PENDING);
+        if (me->rank == 0) {
+            CHECK_INT(weft_test(reqs[0]), WEFT_PENDING);
+            job_mark(me, SEEN);
+        }
         end_all(reqs);
     }
     check_sum(me->size, o.out);
