@@ -5,7 +5,7 @@
 
 static void await_broken(weft_group *group)
 {
-    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK(job_await_break(group, JOB_WAIT_MS) < 0);
     CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(group, NULL, NULL));
 }
 

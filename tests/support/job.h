@@ -41,7 +41,7 @@ enum {
     JOB_SLOWER = JOB_SANITIZED ? 3 : 1,        /* limits of time are stretched under sanitizers */
     JOB_LIMIT_MS = 60000 * JOB_SLOWER,         /* of a whole job; below ctest's TIMEOUT, to tell who hangs */
     JOB_WAIT_MS = 20000 * JOB_SLOWER,          /* of one wait that must succeed */
-    JOB_SHORT_MS = JOB_SANITIZED ? 2000 : 500, /* a timeout: ranks that have just met begin well within it */
+    JOB_SHORT_MS = 2000,                       /* a timeout: ranks that have just met begin well within it */
     JOB_ALARM_S = JOB_SANITIZED ? 280 : 110,   /* of a program without jobs; below ctest's TIMEOUT too */
     JOB_LATE_MS = JOB_SANITIZED ? 10000 : 2000 /* by which what has a deadline may come after it */
 };
