@@ -40,7 +40,7 @@ static int64_t rss_more(void)
 /* A joined thread may be listed for a moment longer. */
 static bool comes_to(const char *path, int n)
 {
-    for (int i = 0; i < 1000 && entries(path) > n; i++) job_sleep_ms(1);
+    for (int i = 0; i < JOB_WAIT_MS && entries(path) > n; i++) job_sleep_ms(1);
     return entries(path) <= n;
 }
 

@@ -85,7 +85,7 @@ static const char *dump_within(const char *sentence, int64_t ms)
 static const char *dump_behind(const char *sentence, int64_t begun_ns)
 {
     bool busy = job_now_ns() > begun_ns + WAIT_MS * INT64_C(1000000);
-    return dump_within(sentence, busy ? JOB_LATE_MS : 0);
+    return dump_within(sentence, busy ? JOB_WAIT_MS : 0);
 }
 
 static void join(job_rank *me, const char *records)
@@ -219,8 +219,7 @@ static void slow(job_rank *me)
     if (me->rank == VICTIM) sum_within(me, JOB_WAIT_MS);
     CHECK_STATUS(WEFT_ERR_TIMEOUT, job_await_break(me->world, JOB_WAIT_MS));
     CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_group_status(me->world));
-    CHECK_TEXT(dump_within(weft_last_error(), JOB_SHORT_MS + 3 * WAIT_MS + JOB_LATE_MS),
-               "\"found\":[\"rank 1 (pid ");
+    CHECK_TEXT(dump_within(weft_last_error(), JOB_WAIT_MS), "\"found\":[\"rank 1 (pid ");
     job_meet(me);
     job_leave(me);
 }
@@ -234,7 +233,7 @@ static void told_behind(job_rank *me)
             int64_t begun = job_now_ns();
             weft_status status = sum_within(me, 20);
             if (status == WEFT_ERR_BROKEN) /* it called so late that it was refused, and waited for nothing */
-                dump_within(weft_last_error(), JOB_LATE_MS);
+                dump_within(weft_last_error(), JOB_WAIT_MS);
             else
                 dump_behind((CHECK_STATUS(WEFT_ERR_TIMEOUT, status), weft_last_error()), begun);
         }
@@ -314,10 +313,9 @@ static int count_of(int place)
     return n;
 }
 
-/* Within the time that is given to late ones. */
 static void await_files(int place, int n)
 {
-    for (int64_t end = job_now_ns() + JOB_LATE_MS * INT64_C(1000000);
+    for (int64_t end = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
          count_of(place) < n && job_now_ns() < end;)
         job_sleep_ms(10);
     CHECK_INT(count_of(place), n);
@@ -380,7 +378,7 @@ static void signalled_together(job_rank *me)
         job_meet(me);
         CHECK_INT(raise(SIGUSR2), 0);
         if (me->rank == 0) {
-            for (int64_t end = job_now_ns() + JOB_LATE_MS * INT64_C(1000000);
+            for (int64_t end = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
                  files() == before && job_now_ns() < end;)
                 job_sleep_ms(10);
             job_sleep_ms(2 * FRESH_MS);
@@ -488,7 +486,7 @@ static void asked(job_rank *me)
         CHECK_OK(weft_dump(me->ctx, NULL));
         CHECK_INT(files(), 2);
         CHECK_INT(raise(SIGUSR2), 0);
-        for (int64_t end = job_now_ns() + JOB_LATE_MS * INT64_C(1000000); files() < 3 && job_now_ns() < end;)
+        for (int64_t end = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000); files() < 3 && job_now_ns() < end;)
             job_sleep_ms(10);
         CHECK_INT(files(), 3);
     }

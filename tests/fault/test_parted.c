@@ -163,7 +163,7 @@ static void parted(job_rank *me)
 /* ---- a rank that is late ---- */
 
 enum { LATE_RANK = 3, DYING_RANK = 4 };
-enum { STANDING, SHRUNK }; /* marks */
+enum { STANDING, HEARD, SHRUNK }; /* marks */
 
 /* It is stopped while the others go on without the dead one, and in the job all the while. */
 static weft_group *stand_still(job_rank *me)
@@ -181,7 +181,9 @@ static weft_group *go_on_without(job_rank *me, weft_group *group)
     job_await(me, STANDING, 1);
     if (me->rank == 0) job_stop(me, LATE_RANK);
     if (me->rank == 0) job_kill(me, DYING_RANK);
-    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(group, JOB_LATE_MS));
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(group, JOB_WAIT_MS)); /* rank 0 may be late with it */
+    job_mark(me, HEARD);
+    job_await(me, HEARD, me->size - 2); /* none of these holds it up */
     from = job_now_ns();
     CHECK_INT(survival_shrink(group, &survivors, text, sizeof text), WEFT_OK);
     CHECK_PERIOD(from, job_now_ns(), 0, JOB_LATE_MS);
@@ -206,7 +208,7 @@ static void with_a_late_one(job_rank *me)
     job_meet(me);
     if (me->rank == DYING_RANK) job_sleep_ms(JOB_WAIT_MS);
     group = me->rank == LATE_RANK ? stand_still(me) : go_on_without(me, group);
-    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(group, JOB_LATE_MS));
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(group, JOB_WAIT_MS));
     CHECK_INT(survival_shrink(group, &survivors, text, sizeof text), WEFT_OK);
     CHECK_INT(survival_members(survivors), 15);
     job_sum_works(survivors);
@@ -263,7 +265,7 @@ static void after_a_loss(job_rank *me)
     if (plan->spoiled && me->rank == me->size - 1) why = spoil(plan->spoiled);
     job_meet(me);
     if (plan->dying >> me->rank & 1U) raise(SIGKILL);
-    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_LATE_MS));
+    CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_WAIT_MS)); /* who dies may be late with it */
     status = survival_shrink(me->world, &survivors, text, sizeof text);
     if (plan->goes_on) {
         CHECK_INT(status, WEFT_OK);

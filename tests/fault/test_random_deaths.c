@@ -194,10 +194,18 @@ static bool too_few_are_left(const scene *s)
 static weft_group *shrink_once(weft_group *group, bool too_few)
 {
     weft_call call = {.timeout_ms = too_few ? TOO_FEW_MS : JOB_WAIT_MS};
+    const int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
     weft_group *next = NULL;
     weft_request *req = NULL;
     CHECK_OK(weft_shrink_group(group, &call, &next, &req));
     weft_status status = weft_wait(req, JOB_WAIT_MS);
+    while (too_few && status == WEFT_ERR_TIMEOUT &&
+           job_now_ns() < until) { /* a victim may be late with its end */
+        weft_release(req);
+        CHECK_OK(weft_group_free(next));
+        CHECK_OK(weft_shrink_group(group, &call, &next, &req));
+        status = weft_wait(req, JOB_WAIT_MS);
+    }
     if (!too_few || status == WEFT_OK) {
         CHECK_OK(status);
         weft_release(req);
