@@ -14,7 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCKED_MS = 2000 * JOB_SLOWER, SHORT_MS = 300, COUNT = 4, LARGE = 1 << 20, VICTIM = 2 };
+enum { BLOCKED_MS = JOB_WAIT_MS / 2, SHORT_MS = 300, COUNT = 4, LARGE = 1 << 20, VICTIM = 2 };
+
+enum { KILLED_AT }; /* result of a rank */
 
 static void join_with_blocker(job_rank *me)
 {
@@ -27,128 +29,6 @@ static void join_with_blocker(job_rank *me)
     CHECK(!strcmp(weft_backends(me->ctx), "host,blocker"));
 }
 
-/* The progress thread of every rank enters the blocking slot; returns when that may have happened. */
-static weft_request *block(weft_group *group, int32_t *buf, int64_t *began_ns)
-{
-    weft_request *req = NULL;
-    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_WAIT_MS};
-    *began_ns = job_now_ns();
-    CHECK_OK(weft_all_reduce(group, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
-    job_sleep_ms(50);
-    return req;
-}
-
-/* It ends in its own time, in whatever way the module likes. */
-static void unblock(weft_request *req)
-{
-    CHECK(weft_wait(req, JOB_WAIT_MS) != WEFT_PENDING);
-    weft_release(req);
-}
-
-static void check_within(int64_t began_ns, int64_t at_ns)
-{
-    CHECK_PERIOD(began_ns, at_ns, 0, BLOCKED_MS - 100);
-}
-
-static void traffic(job_rank *me)
-{
-    static int32_t blocked[COUNT];
-    int64_t began_ns = 0;
-    join_with_blocker(me);
-    weft_group *group = job_group(me, me->size, "blocked", 0);
-    job_meet(me);
-    weft_request *req = block(group, blocked, &began_ns);
-    for (int i = 0; i < 100; i++) job_sum_works(me->world);
-    job_message_works(me->world, 0, 1, 1);
-    check_within(began_ns, job_now_ns());
-    CHECK_INT(weft_test(req), WEFT_PENDING);
-    unblock(req);
-}
-
-/* Nobody waits for it: what moves is moved by the library alone, before the module comes back. */
-static void settle_meanwhile(job_rank *me, int64_t began_ns)
-{
-    unsigned char *out = job_alloc(me, LARGE), *in = job_alloc(me, LARGE);
-    int peer = 1 - me->rank;
-    weft_request *reqs[3] = {NULL};
-    memset(out, me->rank + 1, LARGE);
-    CHECK_OK(weft_irecv(me->world, in, LARGE, WEFT_UINT8, peer, 0, NULL, &reqs[0]));
-    CHECK_OK(weft_isend(me->world, out, LARGE, WEFT_UINT8, peer, 0, NULL, &reqs[1]));
-    CHECK_OK(weft_barrier(me->world, NULL, &reqs[2]));
-    job_sleep_ms(BLOCKED_MS / 2);
-    for (int i = 0; i < 3; i++) {
-        weft_request_info info = job_info(reqs[i]);
-        CHECK_INT(info.status, WEFT_OK);
-        check_within(began_ns, info.settled_ns);
-        weft_release(reqs[i]);
-    }
-    CHECK(in[0] == peer + 1 && in[LARGE - 1] == peer + 1);
-}
-
-static void settling(job_rank *me)
-{
-    static int32_t blocked[COUNT];
-    int64_t began_ns = 0;
-    join_with_blocker(me);
-    weft_group *group = job_group(me, me->size, "blocked", 0);
-    job_meet(me);
-    weft_request *req = block(group, blocked, &began_ns);
-    settle_meanwhile(me, began_ns);
-    unblock(req);
-}
-
-static void deadlines(job_rank *me)
-{
-    static int32_t blocked[COUNT];
-    int32_t value = 0;
-    int64_t began_ns = 0;
-    weft_request *receive = NULL;
-    weft_call call = {.timeout_ms = SHORT_MS};
-    join_with_blocker(me);
-    weft_group *group = job_group(me, me->size, "blocked", 0);
-    job_meet(me);
-    weft_request *req = block(group, blocked, &began_ns);
-    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 1 - me->rank, 5, &call, &receive));
-    job_sleep_ms(BLOCKED_MS / 2);
-    weft_request_info info = job_info(receive);
-    CHECK_INT(info.status, WEFT_ERR_TIMEOUT);
-    CHECK_PERIOD(info.submitted_ns, info.settled_ns, SHORT_MS, BLOCKED_MS / 2);
-    weft_release(receive);
-    unblock(req);
-}
-
-/* What a module keeps, and a dead rank never ends, is waited for no longer than until that rank is dead: neither what
- * fails then, nor what had failed before. */
-static void dead_member(job_rank *me)
-{
-    static int32_t late[COUNT], running[COUNT];
-    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = SHORT_MS};
-    weft_request *reqs[2] = {NULL};
-    job_setenv(me, "BLOCKER_KEEPS", "1");
-    job_setenv(me, "WEFT_DRAIN_MS", "3600000");
-    join_with_blocker(me);
-    weft_group *group = job_group(me, me->size, "late", 0);
-    job_meet(me);
-    CHECK_OK(weft_all_reduce(group, late, late, COUNT, WEFT_INT32, WEFT_SUM, &call, &reqs[0]));
-    call.timeout_ms = JOB_WAIT_MS;
-    CHECK_OK(weft_all_reduce(me->world, running, running, COUNT, WEFT_INT32, WEFT_SUM, &call, &reqs[1]));
-    CHECK(job_await_break(group, SHORT_MS + JOB_LATE_MS) < 0); /* its time is up */
-    CHECK_INT(weft_test(reqs[0]), WEFT_PENDING);               /* its buffers are not free */
-    job_mark(me, 0);
-    job_await(me, 0, me->size);
-    if (me->rank == VICTIM) job_sleep_ms(JOB_LIMIT_MS);
-    int64_t killed_ns = job_now_ns();
-    if (me->rank == 0) job_kill(me, VICTIM);
-    for (int i = 0; i < 2; i++) {
-        WAIT_STATUS(i ? WEFT_ERR_PEER : WEFT_ERR_TIMEOUT, reqs[i]);
-        weft_request_info info = job_info(reqs[i]);
-        CHECK(info.buffers_held);
-        CHECK_PERIOD(killed_ns, info.settled_ns, 0, JOB_LATE_MS);
-        weft_release(reqs[i]);
-    }
-    unsetenv("BLOCKER_KEEPS");
-}
-
 static _Atomic int *of_module(const char *name)
 {
     void *module = dlopen(TEST_MODULE_DIR "/libweft_blocker.so", RTLD_NOW | RTLD_NOLOAD), *symbol;
@@ -158,13 +38,149 @@ static _Atomic int *of_module(const char *name)
     return symbol;
 }
 
+/* A thread of this rank is inside the blocking slot. */
+static bool is_blocked(void)
+{
+    return atomic_load(of_module("blocker_blocked")) > 0;
+}
+
+static void await_blocked(void)
+{
+    for (int i = 0; i < JOB_WAIT_MS && !is_blocked(); i++) job_sleep_ms(1);
+    CHECK(is_blocked());
+}
+
+/* The progress thread of every rank enters the blocking slot; returns when this rank's has. */
+static weft_request *block(weft_group *group, int32_t *buf)
+{
+    weft_request *req = NULL;
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_WAIT_MS};
+    CHECK_OK(weft_all_reduce(group, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
+    await_blocked();
+    return req;
+}
+
+/* It ends in whatever way the module likes. */
+static void unblock(weft_request *req)
+{
+    CHECK(is_blocked()); /* all the while */
+    CHECK_INT(weft_test(req), WEFT_PENDING);
+    atomic_store(of_module("blocker_opens"), 1);
+    CHECK(weft_wait(req, JOB_WAIT_MS) != WEFT_PENDING);
+    weft_release(req);
+}
+
+static void traffic(job_rank *me)
+{
+    static int32_t blocked[COUNT];
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "blocked", 0);
+    job_meet(me);
+    weft_request *req = block(group, blocked);
+    for (int i = 0; i < 100; i++) job_sum_works(me->world);
+    job_message_works(me->world, 0, 1, 1);
+    unblock(req);
+}
+
+/* Without moving it along. */
+static weft_request_info await_settled(weft_request *req)
+{
+    weft_request_info info = job_info(req);
+    for (int i = 0; i < JOB_WAIT_MS && info.status == WEFT_PENDING; i++) {
+        job_sleep_ms(1);
+        info = job_info(req);
+    }
+    return info;
+}
+
+/* Nobody waits for it: what moves is moved by the library alone, before the module comes back. */
+static void settle_meanwhile(job_rank *me)
+{
+    unsigned char *out = job_alloc(me, LARGE), *in = job_alloc(me, LARGE);
+    int peer = 1 - me->rank;
+    weft_request *reqs[3] = {NULL};
+    memset(out, me->rank + 1, LARGE);
+    CHECK_OK(weft_irecv(me->world, in, LARGE, WEFT_UINT8, peer, 0, NULL, &reqs[0]));
+    CHECK_OK(weft_isend(me->world, out, LARGE, WEFT_UINT8, peer, 0, NULL, &reqs[1]));
+    CHECK_OK(weft_barrier(me->world, NULL, &reqs[2]));
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(await_settled(reqs[i]).status, WEFT_OK);
+        weft_release(reqs[i]);
+    }
+    CHECK(in[0] == peer + 1 && in[LARGE - 1] == peer + 1);
+}
+
+static void settling(job_rank *me)
+{
+    static int32_t blocked[COUNT];
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "blocked", 0);
+    job_meet(me);
+    weft_request *req = block(group, blocked);
+    settle_meanwhile(me);
+    unblock(req);
+}
+
+static void deadlines(job_rank *me)
+{
+    static int32_t blocked[COUNT];
+    int32_t value = 0;
+    weft_request *receive = NULL;
+    weft_call call = {.timeout_ms = SHORT_MS};
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "blocked", 0);
+    job_meet(me);
+    weft_request *req = block(group, blocked);
+    CHECK_OK(weft_irecv(me->world, &value, 1, WEFT_INT32, 1 - me->rank, 5, &call, &receive));
+    weft_request_info info = await_settled(receive);
+    CHECK_INT(info.status, WEFT_ERR_TIMEOUT);
+    CHECK_PERIOD(info.submitted_ns, info.settled_ns, SHORT_MS, SHORT_MS + JOB_LATE_MS);
+    weft_release(receive);
+    job_meet(me); /* who leaves would end the other one's */
+    unblock(req);
+}
+
+/* What a module keeps, and a dead rank never ends, is waited for no longer than until that rank is dead: neither what
+ * fails then, nor what had failed before. */
+static void dead_member(job_rank *me)
+{
+    static int32_t late[COUNT], running[COUNT];
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_SHORT_MS};
+    weft_request *reqs[2] = {NULL};
+    job_setenv(me, "BLOCKER_KEEPS", "1");
+    job_setenv(me, "WEFT_DRAIN_MS", "3600000");
+    join_with_blocker(me);
+    weft_group *group = job_group(me, me->size, "late", 0);
+    job_meet(me);
+    CHECK_OK(weft_all_reduce(group, late, late, COUNT, WEFT_INT32, WEFT_SUM, &call, &reqs[0]));
+    call.timeout_ms = JOB_WAIT_MS;
+    CHECK_OK(weft_all_reduce(me->world, running, running, COUNT, WEFT_INT32, WEFT_SUM, &call, &reqs[1]));
+    CHECK(job_await_break(group, JOB_SHORT_MS + JOB_LATE_MS) < 0); /* its time is up */
+    CHECK_INT(weft_test(reqs[0]), WEFT_PENDING);                   /* its buffers are not free */
+    job_mark(me, 0);
+    job_await(me, 0, me->size);
+    if (me->rank == VICTIM) job_sleep_ms(JOB_LIMIT_MS);
+    if (me->rank == 0) {
+        job_results(me, VICTIM)[KILLED_AT] = job_now_ns();
+        job_kill(me, VICTIM);
+    }
+    for (int i = 0; i < 2; i++) {
+        WAIT_STATUS(i ? WEFT_ERR_PEER : WEFT_ERR_TIMEOUT, reqs[i]);
+        weft_request_info info = job_info(reqs[i]);
+        CHECK(info.buffers_held);
+        CHECK_PERIOD(job_results(me, VICTIM)[KILLED_AT], info.settled_ns, 0, JOB_LATE_MS);
+        weft_release(reqs[i]);
+    }
+    unsetenv("BLOCKER_KEEPS");
+}
+
 /* Whose time is up, and who may take no time to let go, settles then, and what still has its buffers keeps them: it ends
  * in its own time, and no caller who waits for something else hurries it. */
 static void left_behind(job_rank *me)
 {
     enum { ROUNDS = 200 };
     static int32_t buf[COUNT];
-    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = SHORT_MS};
+    weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_SHORT_MS};
     weft_request *req = NULL;
     _Atomic int *held;
     job_setenv(me, "BLOCKER_ANY", "1");
@@ -177,7 +193,7 @@ static void left_behind(job_rank *me)
     WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
     weft_request_info info = job_info(req);
     CHECK(info.buffers_held);
-    CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, SHORT_MS + JOB_LATE_MS);
+    CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, JOB_SHORT_MS + JOB_LATE_MS);
     weft_release(req);
     held = of_module("blocker_held");
     CHECK_INT(atomic_load(held), 1);
@@ -185,7 +201,7 @@ static void left_behind(job_rank *me)
     for (int i = 0; i < ROUNDS; i++) job_sum_works(me->world);
     CHECK_INT(atomic_load(of_module("blocker_polls")), 0);
     atomic_store(of_module("blocker_lets_go"), 1);
-    for (int i = 0; i < JOB_LATE_MS && atomic_load(held); i++) job_sleep_ms(1);
+    for (int i = 0; i < JOB_WAIT_MS && atomic_load(held); i++) job_sleep_ms(1);
     CHECK_INT(atomic_load(held), 0);
     job_sum_works(me->world);
 }
@@ -194,7 +210,7 @@ static void left_behind(job_rank *me)
 static void leaves_with_a_witness(job_rank *me)
 {
     static int32_t buf[COUNT];
-    const weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = SHORT_MS};
+    const weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_SHORT_MS};
     char path[64], setting[80];
     glob_t found = {0};
     snprintf(path, sizeof path, "/tmp/weft-kept-%d.*", (int)getppid());
@@ -235,12 +251,13 @@ static void lingers(job_rank *me)
     CHECK_INT(atomic_load(looks), 0); /* it has no communicator yet */
     CHECK_OK(weft_all_reduce(me->world, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, NULL));
     before = atomic_load(looks);
-    for (int i = 0; i < JOB_LATE_MS && atomic_load(looks) < before + LOOKS; i++) job_sleep_ms(1);
+    for (int i = 0; i < JOB_WAIT_MS && atomic_load(looks) < before + LOOKS; i++) job_sleep_ms(1);
     CHECK(atomic_load(looks) >= before + LOOKS);
     job_meet(me);
     began_ns = job_now_ns();
     before = atomic_load(looks);
     if (me->rank) job_sleep_ms(IDLE_MS); /* the other one waits for it meanwhile */
+    for (int i = 0; me->rank && i < JOB_WAIT_MS && atomic_load(looks) < before + LOOKS; i++) job_sleep_ms(1);
     job_sum_works(me->world);
     before = atomic_load(looks) - before;
     CHECK(before >= LOOKS && before <= (job_now_ns() - began_ns) / 1000000 / PACE_MS + SOON);
@@ -340,10 +357,7 @@ static void served_by_callers(job_rank *me)
     pthread_join(thread, NULL);
     CHECK(first.served || second.served);
     CHECK_OK(weft_all_reduce(me->world, buf, buf, COUNT, WEFT_INT32, WEFT_SUM, &call, &req));
-    for (int64_t until = job_now_ns() + JOB_LATE_MS * INT64_C(1000000); job_now_ns() < until;) {
-        if (job_info(req).status != WEFT_PENDING) break;
-        job_sleep_ms(1);
-    }
+    CHECK_INT(await_settled(req).status, WEFT_OK);
     WAIT_OK(req);
     CHECK(atomic_load(first.begun_by) != (int)gettid());
 }
@@ -372,12 +386,13 @@ static void caller_inside(job_rank *me)
     job_meet(me);
     CHECK(!pthread_create(&thread, NULL, wait_often, &w));
     if (me->rank == 0) {
-        for (int i = 0; i < JOB_WAIT_MS && (!w.thread || atomic_load(w.begun_by) != w.thread); i++)
-            job_sleep_ms(1);
+        await_blocked();
         job_mark(me, 0);
     }
     job_await(me, 0, 1);
-    settle_meanwhile(me, job_now_ns());
+    settle_meanwhile(me);
+    if (me->rank == 0) CHECK(is_blocked());
+    atomic_store(of_module("blocker_opens"), 1);
     pthread_join(thread, NULL);
     weft_set_log(NULL, NULL); /* what has been told is handed over by then */
     CHECK(me->rank != 0 || (w.served && stood_in));

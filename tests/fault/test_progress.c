@@ -3,9 +3,22 @@
 
 #include <time.h>
 
-enum { BYTES = 16 << 20, SLEEP_MS = JOB_SANITIZED ? 10000 : 2000, DELAY_MS = 300 };
+enum { BYTES = 16 << 20, SLEEP_MS = 500, IDLE_MS = 2000, DELAY_MS = 300 };
 
-/* Neither side calls the library between posting and the end of its sleep. */
+/* Asleep most of the time, until it has settled without this rank: what is asked between moves nothing along. */
+static weft_request_info sleep_until_settled(weft_request *req)
+{
+    const int64_t until = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
+    weft_request_info info;
+    do {
+        job_sleep_ms(SLEEP_MS);
+        info = job_info(req);
+    } while (info.status == WEFT_PENDING && job_now_ns() < until);
+    CHECK_INT(info.status, WEFT_OK);
+    return info;
+}
+
+/* Neither side waits, nor looks in a way that would move it along. */
 static void asleep(job_rank *me)
 {
     unsigned char *buf = job_alloc(me, BYTES);
@@ -20,11 +33,8 @@ static void asleep(job_rank *me)
         CHECK_OK(weft_isend(me->world, buf, BYTES, WEFT_UINT8, 0, 0, NULL, &req));
     }
     int64_t from = job_now_ns();
-    job_sleep_ms(SLEEP_MS);
-    int64_t to = job_now_ns();
-    weft_request_info info = job_info(req); /* a pure query: moves nothing along */
-    CHECK_INT(info.status, WEFT_OK);
-    CHECK(info.settled_ns <= to && (me->rank == 1 || info.settled_ns >= from));
+    weft_request_info info = sleep_until_settled(req);
+    CHECK(info.settled_ns <= job_now_ns() && (me->rank == 1 || info.settled_ns >= from));
     WAIT_OK(req);
     for (size_t i = 0; i < BYTES && me->rank == 0; i++) CHECK(buf[i] == (unsigned char)(i * 3));
 }
@@ -37,11 +47,7 @@ static void asleep_over_a_collective(job_rank *me)
     for (int i = 0; i < COUNT; i++) buf[i] = (float)me->rank;
     job_meet(me);
     CHECK_OK(weft_all_reduce(me->world, buf, buf, COUNT, WEFT_FLOAT32, WEFT_SUM, NULL, &req));
-    job_sleep_ms(SLEEP_MS);
-    int64_t to = job_now_ns();
-    weft_request_info info = job_info(req);
-    CHECK_INT(info.status, WEFT_OK);
-    CHECK(info.settled_ns <= to);
+    sleep_until_settled(req);
     WAIT_OK(req);
     CHECK_INT((int)buf[COUNT - 1], me->size * (me->size - 1) / 2);
 }
@@ -114,8 +120,7 @@ static weft_request *begin_copy(job_rank *me, const unsigned char *from, unsigne
 
 static void copied_meanwhile(weft_request *req)
 {
-    job_sleep_ms(SLEEP_MS / 4);
-    CHECK_INT(job_info(req).status, WEFT_OK); /* moves nothing along */
+    sleep_until_settled(req);
     WAIT_OK(req);
 }
 
@@ -211,7 +216,7 @@ static void costs_nothing_while_idle(job_rank *me)
     job_meet(me);
     job_sleep_ms(100);
     before = process_ms();
-    job_sleep_ms(SLEEP_MS);
+    job_sleep_ms(IDLE_MS);
     CHECK(process_ms() - before < MOST_MS);
     job_meet(me);
 }

@@ -1,5 +1,6 @@
-/* module_blocker.c - a backend whose start blocks for 2 s (BLOCKER_MS says otherwise): the seam's worst
- * guest. It serves WEFT_MEMORY_CUDA and moves nothing: what is tested is that everything else goes on.  With BLOCKER_KEEPS
+/* module_blocker.c - a backend whose start blocks for 2 s (BLOCKER_MS says otherwise), or until blocker_opens: the seam's
+ * worst guest; blocker_blocked counts the threads that it blocks.  It serves WEFT_MEMORY_CUDA and moves nothing: what is
+ * tested is that everything else goes on.  With BLOCKER_KEEPS
  * set start returns, and finishes what it was given once that is not set any more: what a dead rank never ends.  With
  * BLOCKER_ANY set a caller that waits may call it too; two threads in it at a time then end the process, blocker_begun_by
  * says by whom the last work was begun, and blocker_blocks whom alone it blocks, or 0: everybody.  blocker_held counts what
@@ -101,7 +102,7 @@ static void drop(weft_backend_comm *comm)
 static weft_backend_work *kept; /* the progress thread's */
 
 __attribute__((visibility("default"))) _Atomic int blocker_begun_by, blocker_blocks, blocker_held,
-    blocker_lets_go, blocker_watched, blocker_polls, blocker_looks;
+    blocker_lets_go, blocker_watched, blocker_polls, blocker_looks, blocker_blocked, blocker_opens;
 static atomic_flag inside = ATOMIC_FLAG_INIT;
 
 static void enter(void)
@@ -137,11 +138,25 @@ static void keep(weft_backend_work *first)
     kept = first;
 }
 
-static void start(weft_backend *backend, weft_backend_work *first)
+static long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void block(void)
 {
     const char *given = getenv("BLOCKER_MS");
-    long ms = given ? atol(given) : 2000;
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    const struct timespec pause = {.tv_nsec = 1000000};
+    const long end_ms = now_ms() + (given ? atol(given) : 2000);
+    atomic_fetch_add(&blocker_blocked, 1);
+    while (!atomic_load(&blocker_opens) && now_ms() < end_ms) nanosleep(&pause, NULL);
+    atomic_fetch_sub(&blocker_blocked, 1);
+}
+
+static void start(weft_backend *backend, weft_backend_work *first)
+{
     (void)backend;
     if (keeps()) {
         keep(first);
@@ -150,7 +165,7 @@ static void start(weft_backend *backend, weft_backend_work *first)
     enter();
     int blocks = atomic_load(&blocker_blocks), me = (int)gettid();
     atomic_store(&blocker_begun_by, me);
-    if (!blocks || blocks == me) nanosleep(&t, NULL);
+    if (!blocks || blocks == me) block();
     finish_all(first);
     leave();
 }
