@@ -9,10 +9,13 @@
 #include "delays.h"
 #include "program.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum {
     ROUNDS = 4,
@@ -23,8 +26,7 @@ enum {
     LATE_MS = 1500,
     DEATH_RANKS = 4,
     DEATH_MS = 500,
-    EDGE_RANKS = 4,
-    EDGE_LOST_MS = 200
+    EDGE_RANKS = 4
 };
 
 static int64_t wanted(const char *name, int64_t otherwise)
@@ -135,22 +137,20 @@ static void loses_an_edge(job_rank *me)
     int32_t word = me->rank, got[EDGE_RANKS] = {0}, all[EDGE_RANKS] = {0};
     weft_request *req = NULL;
     job_setenv(me, "WEFT_TRANSPORT", "tcp");
-    /* It looks then, when the word has come long before. */
-    job_setenv(me, "WEFT_WARN_MS", JOB_SANITIZED ? "5000" : "2000");
+    job_setenv(me, "WEFT_WARN_MS", "500"); /* it looks then */
     job_join(me);
     CHECK_OK(weft_all_to_all(me->world, all, got, 1, WEFT_INT32, NULL, NULL)); /* all are connected */
     job_meet(me);
     if (me->rank == 1) {
         weft_set_log(listen_for_edge, NULL);
         delays_lose_edges(true);
-        CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 0, 0, NULL, &req));
         job_mark(me, 0);
         job_await(me, 1, 1); /* the word is in the socket */
-        weft_wait(req, EDGE_LOST_MS);
-        delays_lose_edges(false);
+        CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 0, 0, NULL, &req));
         WAIT_OK(req);
+        delays_lose_edges(false);
         CHECK_INT(word, 0);
-        for (int i = 0; i < JOB_LATE_MS && !atomic_load(&edge_told); i++) job_sleep_ms(1);
+        for (int i = 0; i < JOB_WAIT_MS && !atomic_load(&edge_told); i++) job_sleep_ms(1);
         CHECK(atomic_load(&edge_told));
         weft_set_log(NULL, NULL);
     } else if (me->rank == 0) {
@@ -161,6 +161,14 @@ static void loses_an_edge(job_rank *me)
     }
     job_meet(me);
     job_leave(me);
+}
+
+static void await_end(pid_t pid)
+{
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    CHECK(end.fd >= 0);
+    CHECK_INT(poll(&end, 1, JOB_WAIT_MS), 1);
+    close(end.fd);
 }
 
 /* Nor does anything else look whether another rank's process has ended. */
@@ -176,12 +184,13 @@ static void loses_a_death(job_rank *me)
     if (me->rank == 0) {
         weft_set_log(listen_for_edge, NULL);
         delays_lose_edges(true);
-        CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 1, 0, NULL, &req));
         job_kill(me, 1);
-        CHECK_STATUS(WEFT_ERR_PEER, weft_wait(req, 500 + JOB_LATE_MS));
+        await_end(job_pid(me, 1));
+        CHECK_OK(weft_irecv(me->world, &word, 1, WEFT_INT32, 1, 0, NULL, &req));
+        WAIT_STATUS(WEFT_ERR_PEER, req);
         delays_lose_edges(false);
         CHECK_NAMES(weft_request_message(req), 1U << 1, me->size);
-        for (int i = 0; i < JOB_LATE_MS && !atomic_load(&edge_told); i++) job_sleep_ms(1);
+        for (int i = 0; i < JOB_WAIT_MS && !atomic_load(&edge_told); i++) job_sleep_ms(1);
         CHECK(atomic_load(&edge_told));
         weft_set_log(NULL, NULL);
         weft_release(req);

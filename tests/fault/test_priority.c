@@ -15,7 +15,7 @@
 
 #include <linux/capability.h>
 
-enum { RAISED = -10 };
+enum { RAISED = -10, RANKS = 4, HOSTS = 2 };
 
 static const char sentence[] = "the watchdog may not go before other threads here";
 
@@ -63,14 +63,13 @@ static int lines_with(const char *path, const char *part)
     CHECK(log);
     while (fgets(line, sizeof line, log)) n += strstr(line, part) != NULL;
     fclose(log);
-    unlink(path);
     return n;
 }
 
 static void listen(job_rank *me)
 {
     const bool plain = me->arg != NULL;
-    char path[64], host[] = {(char)('a' + me->rank / 2), 0};
+    char path[64], host[] = {(char)('a' + me->rank * HOSTS / RANKS), 0};
     snprintf(path, sizeof path, "/tmp/weft-priority-%d.log", (int)getppid());
     job_setenv(me, "WEFT_TRANSPORT", "shm,tcp");
     job_setenv(me, "WEFT_HOSTID", host);
@@ -79,12 +78,15 @@ static void listen(job_rank *me)
     log_into(path);
     job_join(me);
     job_sum_works(me->world);
-    for (int i = 0; i < JOB_LATE_MS && nice_of("weft-watchdog") != (plain ? 0 : RAISED); i++) job_sleep_ms(1);
+    for (int i = 0; i < JOB_WAIT_MS && nice_of("weft-watchdog") != (plain ? 0 : RAISED); i++) job_sleep_ms(1);
     CHECK_INT(nice_of("weft-watchdog"), plain ? 0 : RAISED);
     job_sleep_ms(300 * JOB_SLOWER); /* it has listened once */
+    for (int i = 0; plain && i < JOB_WAIT_MS && lines_with(path, sentence) < HOSTS; i++) job_sleep_ms(1);
     job_leave(me);
     job_meet(me);
-    if (!me->rank) CHECK_INT(lines_with(path, sentence), plain ? 2 : 0);
+    if (me->rank) return;
+    CHECK_INT(lines_with(path, sentence), plain ? HOSTS : 0);
+    unlink(path);
 }
 
 static void allowed(void **state)
@@ -100,8 +102,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         {"where it is allowed", allowed, NULL, NULL,
-         &(job_plan){.ranks = 4, .body = listen, .bare = true, .processes = true}},
-        JOB_TEST("where it is not", .ranks = 4, .body = listen, .bare = true, .processes = true,
+         &(job_plan){.ranks = RANKS, .body = listen, .bare = true, .processes = true}},
+        JOB_TEST("where it is not", .ranks = RANKS, .body = listen, .bare = true, .processes = true,
                  .arg = "plain"),
     };
     return JOB_MAIN(tests, argc, argv);

@@ -288,7 +288,8 @@ static void nothing_to_keep_with(job_rank *me)
         scarce_begin(1, INT64_MAX - 1);
         job_mark(me, 0);
         job_await(me, 1, 1);
-        job_sleep_ms(READ_MS); /* they are read meanwhile */
+        for (int i = 0; i < JOB_WAIT_MS && !scarce_refused(); i++) job_sleep_ms(1);
+        job_sleep_ms(READ_MS); /* more of them are read meanwhile */
         CHECK(scarce_end());
         for (int i = 0; i < MESSAGES; i++) {
             weft_status status = weft_irecv(me->world, buf, INTS, WEFT_INT32, 0, i, NULL, NULL);

@@ -26,6 +26,12 @@ void scarce_begin(int64_t nth, int64_t more)
     atomic_store(&counting, true);
 }
 
+int64_t scarce_refused(void)
+{
+    const int64_t over = -atomic_load(&left), most = atomic_load(&none);
+    return over < 0 ? 0 : over < most ? over : most;
+}
+
 bool scarce_end(void)
 {
     atomic_store(&counting, false);

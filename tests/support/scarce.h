@@ -12,6 +12,7 @@
 /* From now on allocations are counted, in all threads of this process.  The nth of them (the first is 1) gets
  * nothing, nor do the `more` after it. */
 void scarce_begin(int64_t nth, int64_t more);
+int64_t scarce_refused(void); /* so many allocations have got nothing since then */
 /* Not any more.  True: it had come to the nth. */
 bool scarce_end(void);
 
