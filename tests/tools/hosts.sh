@@ -66,7 +66,7 @@ start_sshd() {
         "AuthorizedKeysFile $dir/authorized" 'StrictModes no' 'UsePAM no' "PidFile $dir/pid" \
         'PasswordAuthentication no' 'PermitRootLogin yes' >"$dir/config"
     "$server" -D -e -f "$dir/config" 2>"$dir/sshd" & sshd=$!
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
+    for _ in $(seq 40); do
         ssh -p "$port" -o BatchMode=yes -i "$dir/key" -o StrictHostKeyChecking=no -o UserKnownHostsFile="$dir/known" \
             127.0.0.1 true 2>"$dir/why" && return 0
         sleep 0.3
@@ -309,6 +309,12 @@ begin sh -c "trap 'echo usr1 \$RANK' USR1; trap 'echo tstp \$RANK' TSTP; trap 'e
 for signals in USR1 'TSTP CONT'; do
     for signal in $signals; do
         kill -$signal $job
+        tries=0 # a TSTP that it has not taken yet is gone as CONT comes
+        until [ $signal != TSTP ] || grep -q '^State:.*T' /proc/$job/status; do
+            tries=$((tries + 1))
+            [ $tries -lt 600 ] || wrong "SIGTSTP has not stopped weft-run"
+            sleep 0.05
+        done
         sleep 0.5
     done
     for signal in $signals; do

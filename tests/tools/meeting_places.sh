@@ -139,7 +139,7 @@ all_end "a killed job starts again at its file" "0 1"
 [ ! -e "$dir/meeting" ] || { echo "a file is left" && exit 1; }
 
 # A server of another host's loopback is of no use, and that is said.
-by_file "$a" 2 3000 refused "is missing"
+by_file "$a" 2 8000 refused "is missing" # by when the other one has come
 tries=0
 until [ -s "$dir/meeting" ] || [ $tries = 100 ]; do sleep 0.1 && tries=$((tries + 1)); done
 by_file "$b" 2 1000 refused "on another host or in another network namespace" "WEFT_SOCKET_IFNAME"

@@ -405,7 +405,9 @@ static void a_signal_ends_a_wait_for_a_reader(void **state)
     (void)state;
     r = run("--version >/dev/null; { sh -c 'echo $$ >pid; exec " WEFT_RUN
             "-n 1 seq 1 26000'; echo $? >code; } | "
-            "{ sleep 1; kill -TERM $(cat pid); sleep 0.5; cat >/dev/null; }; cat code");
+            "{ until [ -s pid ]; do sleep 0.1; done; sleep 1; kill -TERM $(cat pid); sleep 0.5; cat "
+            ">/dev/null; }; "
+            "cat code");
     assert_string_equal(r->out, "143\n");
 }
 

@@ -59,7 +59,7 @@ text() { # without the cuts between lines
 }
 
 expect() { # until it is told, since a rank may not be so far yet
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         timeout 60 "$inspect" "$@" >"$dir/text" 2>"$dir/err" || fail "$*: code $?: $(cat "$dir/text" "$dir/err")"
         ! text | grep -Eq -- "$sought" || return 0
         sleep 0.05
@@ -90,7 +90,10 @@ echo '-- anew each second, until a signal'
 # then waits for it for ever.
 "$inspect" "$pid" >"$dir/live" </dev/null &
 screen=$!
-sleep 5
+for _ in $(seq 1200); do
+    [ "$(grep -c "^job $name," "$dir/live")" -lt 2 ] || break
+    sleep 0.05
+done
 kill -INT $screen
 gone $screen
 wait $screen || fail "it ended with code $?"
