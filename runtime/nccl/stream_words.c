@@ -31,15 +31,11 @@ void weft__stream_words_find(weft__nccl *nccl)
     find("cuStreamWriteValue32", (void *)&words->write);
 }
 
-void weft__stream_words_equip(weft__nccl *nccl)
+/* One thread at a time. */
+static void make_words(weft__nccl *nccl)
 {
     weft__stream_words *words = &nccl->words;
     uint32_t *memory = NULL;
-    bool there;
-    pthread_mutex_lock(&nccl->order);
-    there = words->memory || !words->wait || !words->write;
-    pthread_mutex_unlock(&nccl->order);
-    if (there) return;
     if (cudaHostAlloc((void **)&memory, WEFT__WORDS * sizeof *memory,
                       cudaHostAllocPortable | cudaHostAllocMapped) != cudaSuccess) {
         cudaGetLastError();
@@ -47,14 +43,27 @@ void weft__stream_words_equip(weft__nccl *nccl)
     }
     memset(memory, 0, WEFT__WORDS * sizeof *memory);
     pthread_mutex_lock(&nccl->order);
-    there = words->memory;
-    for (int i = 0; !there && i < WEFT__WORDS; i++) {
+    for (int i = 0; i < WEFT__WORDS; i++) {
         words->all[i] = (weft__word){.next = words->spare, .at = memory + i};
         words->spare = &words->all[i];
     }
-    if (!there) words->memory = memory;
+    words->memory = memory;
     pthread_mutex_unlock(&nccl->order);
-    if (there) cudaFreeHost(memory);
+}
+
+/* They are made once, also where two communicators are made at a time: to free those that came second would wait for the
+ * device, and there an operation of the other one may wait for ranks that wait likewise. */
+void weft__stream_words_equip(weft__nccl *nccl)
+{
+    static pthread_mutex_t makes = PTHREAD_MUTEX_INITIALIZER;
+    const weft__stream_words *words = &nccl->words;
+    bool there;
+    pthread_mutex_lock(&makes);
+    pthread_mutex_lock(&nccl->order);
+    there = words->memory || !words->wait || !words->write;
+    pthread_mutex_unlock(&nccl->order);
+    if (!there) make_words(nccl);
+    pthread_mutex_unlock(&makes);
 }
 
 /* nccl->order held: streams that are known to have come past their waits. */

@@ -229,6 +229,25 @@ static void beside_a_capture(job_rank *me)
     check_filled(out, ranks_sum(me), me->size);
 }
 
+/* Two communicators that are made at once have all that they need of each other's: what was got twice would have to be given
+ * back, and that waits for the device, where an operation may wait for a rank whose communicator waits like that. */
+static void two_made_at_once(job_rank *me)
+{
+    weft_request *reqs[2] = {NULL};
+    weft_group *groups[2];
+    uint64_t got;
+    if (!device_is_emulated() || job_by_host()) return;
+    for (int i = 0; i < 2; i++) groups[i] = job_group(me, me->size, "at once", 0);
+    got = device()->emu_calls("cudaHostAlloc");
+    device()->emu_script("cudaHostAlloc@*=delay:300");
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weft_barrier(groups[i], &(weft_call){.memory = WEFT_MEMORY_CUDA}, &reqs[i]));
+    for (int i = 0; i < 2; i++) WAIT_OK(reqs[i]);
+    device()->emu_script(NULL);
+    CHECK_INT(device()->emu_calls("cudaHostAlloc"), got + 1);
+    for (int i = 0; i < 2; i++) CHECK_OK(weft_group_free(groups[i]));
+}
+
 /* The first is needed; the second is NCCL's own check of programs that launch from several threads at once. */
 static void variables_of_nccl(job_rank *me)
 {
@@ -250,6 +269,7 @@ int main(int argc, char **argv)
         JOB_TEST("barriers", .ranks = 3, .body = barriers),
         JOB_TEST("capturing and foreign streams", .ranks = 2, .body = refused),
         JOB_TEST("beside a capture", .ranks = 2, .processes = true, .body = beside_a_capture),
+        JOB_TEST("two communicators made at once", .ranks = 2, .processes = true, .body = two_made_at_once),
         JOB_TEST("variables of NCCL", .ranks = 2, .body = variables_of_nccl),
     };
     return JOB_MAIN(tests, argc, argv);
