@@ -69,6 +69,7 @@ static int lines_with(const char *path, const char *part)
 static void listen(job_rank *me)
 {
     const bool plain = me->arg != NULL;
+    const int wanted = plain ? getpriority(PRIO_PROCESS, 0) : RAISED;
     char path[64], host[] = {(char)('a' + me->rank * HOSTS / RANKS), 0};
     snprintf(path, sizeof path, "/tmp/weft-priority-%d.log", (int)getppid());
     job_setenv(me, "WEFT_TRANSPORT", "shm,tcp");
@@ -78,8 +79,8 @@ static void listen(job_rank *me)
     log_into(path);
     job_join(me);
     job_sum_works(me->world);
-    for (int i = 0; i < JOB_WAIT_MS && nice_of("weft-watchdog") != (plain ? 0 : RAISED); i++) job_sleep_ms(1);
-    CHECK_INT(nice_of("weft-watchdog"), plain ? 0 : RAISED);
+    for (int i = 0; i < JOB_WAIT_MS && nice_of("weft-watchdog") != wanted; i++) job_sleep_ms(1);
+    CHECK_INT(nice_of("weft-watchdog"), wanted);
     job_sleep_ms(300 * JOB_SLOWER); /* it has listened once */
     for (int i = 0; plain && i < JOB_WAIT_MS && lines_with(path, sentence) < HOSTS; i++) job_sleep_ms(1);
     job_leave(me);
