@@ -133,7 +133,7 @@ static void ends_in_death(weft_request *req, int64_t died_ns)
     WAIT_STATUS(WEFT_ERR_PEER, req);
     CHECK_TEXT(weft_request_message(req), "rank 1");
     CHECK_INT(job_info(req).peer, 1);
-    CHECK_PERIOD(died_ns, job_info(req).settled_ns, 0, JOB_LATE_MS);
+    CHECK_PERIOD(died_ns, job_info(req).settled_ns, 0, job_late_ms());
     weft_release(req);
 }
 
