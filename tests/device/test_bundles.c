@@ -7,8 +7,6 @@
 
 enum {
     SHORT_MS = 300 * JOB_SLOWER,
-    STANDS_MS =
-        SHORT_MS + 600, /* of a stream, less than the library waits for what it holds (WEFT_DRAIN_MS) */
     MANY = 32,
     MOST = 300, /* more than go in two calls */
     LARGE = 4 << 20
@@ -24,6 +22,8 @@ static weft_group *group_of(job_rank *me, bool shared)
     }
     return group;
 }
+
+enum { CALLED }; /* marks */
 
 static uint64_t calls(void)
 {
@@ -308,14 +308,16 @@ static void given_up(job_rank *me)
     bool cancels = me->arg != NULL;
     weft_group *group = group_of(me, true);
     side s = side_of(me, group, EACH);
-    for (int received = 0; received < EACH; received += 2) {
+    for (int received = 0; received < EACH; received += 4) {
         weft_request *whole = NULL, *reqs[EACH] = {NULL};
         for (int i = 0; i < received && me->rank; i++) get(&s, i, 0, i, &reqs[i]);
         job_meet(me);
         if (me->rank == 0) {
             begin(&s);
             for (int i = 0; i < EACH; i++) put(&s, i, 1, i, NULL);
-            whole = end(&s, cancels ? 0 : SHORT_MS);
+            whole = end(&s, cancels    ? 0
+                            : received ? job_short_ms()
+                                       : SHORT_MS); /* those have to go by then */
         }
         for (int i = 0; i < received && me->rank; i++) {
             wait_for(reqs[i]);
@@ -370,7 +372,7 @@ static void broken_by_another(job_rank *me)
             for (int i = 0; i < EACH; i++) get(&s, i, 0, i, &reqs[n++]);
         }
         for (int i = 0; i < n; i++) {
-            weft_status status = reqs[i] ? weft_wait(reqs[i], JOB_LATE_MS) : WEFT_ERR_BROKEN;
+            weft_status status = reqs[i] ? weft_wait(reqs[i], job_late_ms()) : WEFT_ERR_BROKEN;
             CHECK(status == WEFT_OK || may_end_so(status));
             if (me->rank == 1 && status == WEFT_OK) check_got(&s, i, 0, i);
             weft_release(reqs[i]);
@@ -386,6 +388,18 @@ typedef struct middle {
     bool shared;
 } middle;
 
+/* Both sides have called NCCL for them; where ranks are threads of one process it has counted for both. */
+static void await_calls(job_rank *me, uint64_t before)
+{
+    const uint64_t own = job_pid(me, 0) == job_pid(me, 1) ? 2 : 1;
+    if (device_is_emulated())
+        while (calls() < before + own) job_sleep_ms(1);
+    else
+        job_sleep_ms(SHORT_MS);
+    job_mark(me, CALLED);
+    job_await(me, CALLED, 2);
+}
+
 /* The receiver's stream stands while they are on the device, and the sender ends: all of them end. */
 static void in_the_middle(job_rank *me)
 {
@@ -399,8 +413,9 @@ static void in_the_middle(job_rank *me)
     if (me->rank == 0) put(&s, 0, 1, EACH, &first);
     if (me->rank == 1) get(&s, 0, 0, EACH, &first);
     if (me->rank < 2) wait_for(first); /* the communicator is there */
+    const uint64_t before = calls();
     job_meet(me);
-    if (me->rank == 1) device_delay(call.stream, STANDS_MS * 1000);
+    device_gate *gate = me->rank == 1 ? device_shut(call.stream) : NULL;
     if (me->rank == 2) {
         CHECK(job_await_break(group, JOB_WAIT_MS) != WEFT_OK);
         if (m->by != DEATH) job_sum_works(me->world);
@@ -414,19 +429,21 @@ static void in_the_middle(job_rank *me)
         else
             CHECK_OK(weft_irecv(group, buf + i * LARGE, LARGE, WEFT_UINT8, 0, i, &call, NULL));
     }
-    whole = end(&s, m->by == TIME && me->rank == 0 ? SHORT_MS : 0);
+    whole = end(&s, m->by == TIME && me->rank == 0 ? job_short_ms() : 0);
+    if (m->by != TIME) await_calls(me, before);
     if (me->rank == 0) {
-        if (m->by != TIME) job_sleep_ms(SHORT_MS);
         if (m->by == DEATH) job_kill(me, 0);
         if (m->by == CANCEL) weft_cancel(whole);
         WAIT_STATUS(m->by == TIME ? WEFT_ERR_TIMEOUT : WEFT_ERR_CANCELLED, whole);
     } else {
+        CHECK(job_await_break(group, JOB_WAIT_MS) != WEFT_OK);
+        device_open(gate);
         WAIT_STATUS(m->by == DEATH ? WEFT_ERR_PEER : WEFT_ERR_BROKEN, whole);
         CHECK_TEXT(weft_request_message(whole), "rank 0");
     }
     CHECK(!job_info(whole).buffers_held);
     weft_release(whole);
-    CHECK(job_await_break(group, JOB_LATE_MS) != WEFT_OK);
+    CHECK(job_await_break(group, job_late_ms()) != WEFT_OK);
     if (m->by != DEATH) job_sum_works(me->world);
 }
 

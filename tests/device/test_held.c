@@ -2,17 +2,17 @@
  * and goes on when the operation is done, or has failed; what is submitted behind it finds the same order on all ranks. */
 #include "sum.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <weft/cuda.h>
 
+enum { RANKS = 3, LATE = 1, LATE_MS = 100, ROUNDS = 5 };
 enum {
-    RANKS = 3,
-    LATE = 1,
-    LATE_MS = 100,
-    ROUNDS = 5,
-    AT_MOST_US = JOB_SANITIZED ? 20000 : 1000, /* for one call, at the best of the rounds */
-    FIRST = 0                                  /* mark */
-};
+    FIRST,
+    BEHIND,
+    GO_ON
+};                   /* marks; GO_ON: the others' calls have returned, one for each of them and round */
+enum { BEGINS = 0 }; /* result of the late rank */
 
 /* So that its communicator is there, and NCCL has gone this way. */
 static void warm_up(weft_group *group, operands o)
@@ -47,6 +47,15 @@ static int64_t timed_wait_us(weft_request *req, void *stream)
 
 /* ---- the host goes on ---- */
 
+/* The late rank begins when the calls of the others have returned: if they waited for it they never would. */
+static void others_go_on(job_rank *me, int times)
+{
+    if (me->rank == LATE) {
+        job_await(me, GO_ON, times * (RANKS - 1));
+        job_sleep_ms(LATE_MS);
+    }
+}
+
 static void a_late_rank(job_rank *me)
 {
     operands o = take_operands(me);
@@ -56,22 +65,25 @@ static void a_late_rank(job_rank *me)
     warm_up(me->world, o);
     for (int i = 0; i < ROUNDS; i++) {
         job_meet(me);
-        if (me->rank == LATE) job_sleep_ms(LATE_MS);
+        others_go_on(me, i + 1);
         weft_request *req = begin_sum(me->world, o, NULL);
         int64_t us = timed_wait_us(req, stream);
         if (us < best) best = us;
-        if (me->rank != LATE) CHECK_INT(weft_test(req), WEFT_PENDING);
+        if (me->rank != LATE) {
+            CHECK_INT(weft_test(req), WEFT_PENDING);
+            job_mark(me, GO_ON);
+        }
         fetch(image, o.out, stream);
         DEVICE_OK(device()->cudaStreamSynchronize(stream));
         check_image(image, RANKS);
         WAIT_OK(req);
         weft_release(req);
     }
-    CHECK(best <= AT_MOST_US);
+    if (me->rank == 0) printf("weft_stream_wait, the best of %d: %lld us\n", ROUNDS, (long long)best);
     device_give(image);
 }
 
-/* Each takes what the one before it has made, on the device alone; the others come 100 ms later. */
+/* Each takes what the one before it has made, on the device alone; one rank comes later. */
 static void a_chain(job_rank *me)
 {
     enum { LINKS = 8 };
@@ -83,14 +95,13 @@ static void a_chain(job_rank *me)
     warm_up(me->world, o);
     for (int i = 0; i < LINKS; i++) made[i] = job_buffer(me, bytes);
     job_meet(me);
-    if (me->rank == LATE) job_sleep_ms(LATE_MS);
-    int64_t since = job_now_ns();
+    others_go_on(me, 1);
     for (int i = 0; i < LINKS; i++) {
         CHECK_OK(weft_all_reduce(me->world, i ? made[i - 1] : o.in, made[i], COUNT, WEFT_INT32, WEFT_SUM,
                                  &behind, &reqs[i]));
         CHECK_OK(weft_stream_wait(reqs[i], stream));
     }
-    if (me->rank != LATE && !JOB_SANITIZED) CHECK_PERIOD(since, job_now_ns(), 0, LATE_MS / 2);
+    if (me->rank != LATE) job_mark(me, GO_ON);
     fetch(image, made[LINKS - 1], stream);
     DEVICE_OK(device()->cudaStreamSynchronize(stream));
     int32_t times = 1;
@@ -112,12 +123,13 @@ static void a_message(job_rank *me)
         job_meet(me);
         if (me->rank == 0) {
             CHECK_OK(weft_irecv(me->world, o.out, COUNT, WEFT_INT32, LATE, 5, NULL, &req));
-            int64_t us = timed_wait_us(req, stream);
-            if (i) CHECK(us <= LATE_MS * 1000 / 2);
+            CHECK_OK(weft_stream_wait(req, stream));
+            if (i) job_mark(me, GO_ON);
             fetch(image, o.out, stream);
             DEVICE_OK(device()->cudaStreamSynchronize(stream));
             for (int n = 0; n < COUNT; n++) CHECK_INT(image[n], n + LATE);
         } else if (me->rank == LATE) {
+            if (i) job_await(me, GO_ON, 1);
             job_sleep_ms(LATE_MS);
             CHECK_OK(weft_isend(me->world, o.in, COUNT, WEFT_INT32, 0, 5, NULL, &req));
         }
@@ -352,7 +364,7 @@ static void what_waits_ends(job_rank *me)
     weft_group *first = job_group(me, RANKS, "first", 0), *second = job_group(me, RANKS, "second", 0);
     operands a = take_operands(me), b = take_operands(me);
     void *stream = device_stream(1);
-    weft_call behind = {.stream = stream, .timeout_ms = 500};
+    const weft_call behind = {.stream = stream, .timeout_ms = me->rank == 0 ? 500 : 0};
     const weft_call sooner = {.timeout_ms = 200, .memory = WEFT_MEMORY_HOST};
     weft_request *held, *req, *message;
     int32_t nothing;
@@ -364,10 +376,13 @@ static void what_waits_ends(job_rank *me)
         CHECK_OK(weft_irecv(me->world, &nothing, 1, WEFT_INT32, LATE, 9, &sooner, &message));
         held = begin_sum(first, a, NULL);
         CHECK_OK(weft_stream_wait(held, stream));
+        if (me->rank == 0) job_await(me, BEHIND, 1); /* the group would be broken for who comes later */
         int64_t since = job_now_ns();
         req = begin_sum(second, b, &behind);
+        if (me->rank != 0) job_mark(me, BEHIND);
         WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
-        CHECK_PERIOD(since, job_now_ns(), behind.timeout_ms, behind.timeout_ms + JOB_LATE_MS);
+        if (me->rank == 0)
+            CHECK_PERIOD(since, job_now_ns(), behind.timeout_ms, behind.timeout_ms + job_late_ms());
         weft_release(req);
         WAIT_STATUS(WEFT_ERR_TIMEOUT, message);
         weft_release(message);
@@ -438,6 +453,19 @@ static void one_that_is_refused(job_rank *me)
     check_sum(RANKS, a.out);
 }
 
+/* Others' calls wait on the host for what the late rank begins after this, and return no sooner. */
+static void late_one_begins(job_rank *me)
+{
+    if (me->rank != LATE) return;
+    job_sleep_ms(LATE_MS);
+    job_results(me, LATE)[BEGINS] = 1;
+}
+
+static void has_begun(job_rank *me)
+{
+    CHECK_INT(job_results(me, LATE)[BEGINS], 1);
+}
+
 /* In program order nothing is held, though the stream's operation is not issued yet: a first one of its kind is before it, for
  * which NCCL connects, and so waits for the rank that is late. */
 static void in_program_order(job_rank *me)
@@ -451,11 +479,11 @@ static void in_program_order(job_rank *me)
     weft_request *first, *req;
     warm_up(me->world, o);
     job_meet(me);
-    if (me->rank == LATE) job_sleep_ms(LATE_MS);
+    late_one_begins(me);
     CHECK_OK(weft_all_reduce(me->world, large, large, LARGE, WEFT_INT32, WEFT_SUM, NULL, &first));
     req = begin_sum(me->world, o, NULL);
-    int64_t us = timed_wait_us(req, device_stream(1));
-    if (me->rank != LATE) CHECK(us >= LATE_MS * 1000 / 2);
+    CHECK_OK(weft_stream_wait(req, device_stream(1)));
+    has_begun(me);
     if (device_is_emulated()) CHECK_INT(device()->emu_calls("cuStreamWaitValue32"), 0);
     WAIT_OK(first);
     WAIT_OK(req);
@@ -472,10 +500,10 @@ static void on_the_host(job_rank *me)
     operands o = take_operands(me);
     warm_up(me->world, o);
     job_meet(me);
-    if (me->rank == LATE) job_sleep_ms(LATE_MS);
+    late_one_begins(me);
     weft_request *req = begin_sum(me->world, o, NULL);
-    int64_t us = timed_wait_us(req, device_stream(1));
-    if (me->rank != LATE) CHECK(us >= LATE_MS * 1000 / 2);
+    CHECK_OK(weft_stream_wait(req, device_stream(1)));
+    has_begun(me);
     WAIT_OK(req);
     weft_release(req);
     job_leave(me);

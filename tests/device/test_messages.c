@@ -5,8 +5,8 @@
 #include <string.h>
 #include <weft/cuda.h>
 
-/* A stream that stands goes on before the library gives up waiting for what it holds (WEFT_DRAIN_MS). */
-enum { SHORT_MS = 300 * JOB_SLOWER, STANDS_MS = SHORT_MS + 600 };
+enum { SHORT_MS = 300 * JOB_SLOWER };
+enum { READY, UNDER_WAY, DYING }; /* marks */
 
 /* More than NCCL takes off a sender's hands before its receiver is there: where ranks share a device their messages go
  * over sockets, with buffers of several MiB on the way. */
@@ -32,6 +32,30 @@ static void make_communicator(job_rank *me, weft_group *group)
     job_put_int(sum, 1);
     CHECK_OK(weft_all_reduce(group, sum, sum, 1, WEFT_INT32, WEFT_SUM, NULL, NULL));
     CHECK_INT(job_get_int(sum), weft_group_size(group));
+}
+
+static uint64_t calls(void)
+{
+    return device_is_emulated() ? device()->emu_calls("ncclGroupEnd") : 0;
+}
+
+/* The first so many ranks have called NCCL: this one so often, all of them so often, which one process counts where they are
+ * its threads. */
+static void await_calls(job_rank *me, int ranks, uint64_t before, uint64_t own, uint64_t all)
+{
+    const uint64_t counted = job_pid(me, 0) == job_pid(me, 1) ? all : own;
+    if (device_is_emulated())
+        while (calls() < before + counted) job_sleep_ms(1);
+    else
+        job_sleep_ms(SHORT_MS);
+    job_mark(me, UNDER_WAY);
+    job_await(me, UNDER_WAY, ranks);
+}
+
+/* For a message between ranks 0 and 1. */
+static void await_both(job_rank *me, uint64_t before)
+{
+    await_calls(me, 2, before, 1, 2);
 }
 
 static uint64_t made(void)
@@ -140,7 +164,7 @@ static void ends_in_death(weft_request *req, int64_t died_ns)
 /* Rank 1 is killed while messages go to and from it all the time; rank 2 looks on. */
 static void death(job_rank *me)
 {
-    enum { ROUNDS = JOB_SANITIZED ? 10 : 40, DYING = 1 };
+    enum { ROUNDS = JOB_SANITIZED ? 10 : 40 };
     void *out = job_buffer(me, large()), *in = job_buffer(me, large()), *other = job_buffer(me, large());
     weft_request *reqs[4] = {NULL};
     if (me->arg) make_communicator(me, me->world);
@@ -194,17 +218,22 @@ static void death_in_the_middle(job_rank *me)
         weft_call call = {.stream = device_stream(1)};
         send_to(me, buf, 0, 0, &req); /* the communicator is there */
         WAIT_OK(req);
-        device_delay(device_stream(1), 10 * 1000 * 1000);
+        const uint64_t before = calls();
+        job_mark(me, READY);
+        job_await(me, READY, 2);
+        device_shut(device_stream(1));
         CHECK_OK(weft_irecv(me->world, buf, large(), WEFT_UINT8, 0, 1, &call, &req));
-        job_mark(me, 0);
+        await_both(me, before);
         WAIT_OK(req);
         return;
     }
     receive_from(me, buf, 1, 0, &req);
     WAIT_OK(req);
+    job_mark(me, READY);
+    job_await(me, READY, 2);
+    const uint64_t before = calls();
     send_to(me, buf, 1, 1, &req);
-    job_await(me, 0, 1);
-    job_sleep_ms(SHORT_MS);
+    await_both(me, before);
     CHECK_INT(weft_test(req), WEFT_PENDING);
     int64_t died_ns = job_now_ns();
     job_kill(me, 1);
@@ -226,6 +255,8 @@ static void ended_in_the_middle(job_rank *me)
     weft_request *req = NULL;
     weft_group *group = job_group(me, me->size, "all", 0);
     if (e->shared) make_communicator(me, group);
+    const uint64_t before = calls();
+    job_meet(me);
     if (me->rank == 2) {
         CHECK(job_await_break(group, JOB_WAIT_MS) != WEFT_OK);
         job_sum_works(me->world);
@@ -233,24 +264,25 @@ static void ended_in_the_middle(job_rank *me)
     }
     if (me->rank == 1) {
         weft_call call = {.stream = device_stream(1)};
-        device_delay(device_stream(1), STANDS_MS * 1000);
+        device_gate *gate = device_shut(device_stream(1));
         CHECK_OK(weft_irecv(group, buf, large(), WEFT_UINT8, 0, 1, &call, &req));
-        job_mark(me, 0);
+        if (cancels) await_both(me, before);
+        CHECK(job_await_break(group, JOB_WAIT_MS) != WEFT_OK);
+        device_open(gate);
         WAIT_STATUS(WEFT_ERR_BROKEN, req);
         CHECK_TEXT(weft_request_message(req), "rank 0");
     } else {
-        weft_call call = {.timeout_ms = cancels ? 0 : SHORT_MS};
-        job_await(me, 0, 1);
+        weft_call call = {.timeout_ms = cancels ? 0 : job_short_ms()};
         CHECK_OK(weft_isend(group, buf, large(), WEFT_UINT8, 1, 1, &call, &req));
         if (cancels) {
-            job_sleep_ms(SHORT_MS);
+            await_both(me, before);
             weft_cancel(req);
         }
         WAIT_STATUS(cancels ? WEFT_ERR_CANCELLED : WEFT_ERR_TIMEOUT, req);
     }
     CHECK(!job_info(req).buffers_held);
     weft_release(req);
-    CHECK(job_await_break(group, JOB_LATE_MS) != WEFT_OK);
+    CHECK(job_await_break(group, job_late_ms()) != WEFT_OK);
     job_sum_works(me->world);
 }
 
@@ -261,22 +293,23 @@ static void end_together(job_rank *me)
     void *buf = job_buffer(me, large()), *other = job_buffer(me, large());
     weft_group *group = job_group(me, me->size, "all", 0);
     weft_call call = {.stream = device_stream(1)};
+    device_gate *gate = NULL;
     weft_request *reqs[2] = {NULL};
     make_communicator(me, group);
+    const uint64_t before = calls();
+    job_meet(me);
     if (me->rank == 1) {
-        device_delay(call.stream, STANDS_MS * 1000);
+        gate = device_shut(call.stream);
         CHECK_OK(weft_irecv(group, buf, large(), WEFT_UINT8, 0, 1, &call, &reqs[0]));
         CHECK_OK(weft_irecv(group, other, large(), WEFT_UINT8, 2, 1, &call, &reqs[1]));
-        job_mark(me, 0);
     } else {
-        job_await(me, 0, 1);
         CHECK_OK(weft_isend(group, buf, large(), WEFT_UINT8, 1, 1, NULL, &reqs[0]));
-        job_mark(me, 1);
-        if (me->rank == 0) {
-            job_await(me, 1, me->size - 1); /* both are under way */
-            job_sleep_ms(SHORT_MS);
-            weft_cancel(reqs[0]);
-        }
+    }
+    await_calls(me, 3, before, me->rank == 1 ? 2 : 1, 4);
+    if (me->rank == 0) weft_cancel(reqs[0]);
+    if (gate) {
+        CHECK(job_await_break(group, JOB_WAIT_MS) != WEFT_OK);
+        device_open(gate);
     }
     for (int i = 0; i < 2; i++) {
         if (!reqs[i]) continue;
@@ -285,7 +318,7 @@ static void end_together(job_rank *me)
         CHECK(!job_info(reqs[i]).buffers_held);
         weft_release(reqs[i]);
     }
-    CHECK(job_await_break(group, JOB_LATE_MS) != WEFT_OK);
+    CHECK(job_await_break(group, job_late_ms()) != WEFT_OK);
     job_sum_works(me->world);
 }
 

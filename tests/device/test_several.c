@@ -246,7 +246,8 @@ static void lost_alone(job_rank *me)
     job_meet(me);
     CHECK(weft_all_reduce(group, &blocked, &blocked, 1, WEFT_INT32, WEFT_SUM, &call, NULL) < 0);
     CHECK(job_await_break(group, job_late_ms()) < 0);
-    job_sleep_ms(200); /* it has settled just before that is noted */
+    for (int ms = 0; barrier_in(group, WEFT_MEMORY_CUDA) == WEFT_ERR_BROKEN && ms < job_late_ms(); ms++)
+        job_sleep_ms(1); /* it has settled just before that is noted */
     CHECK_STATUS(WEFT_ERR_SYSTEM, barrier_in(me->world, WEFT_MEMORY_CUDA));
     CHECK_TEXT(weft_last_error(), "device 0 is lost");
     for (int round = 0; round < ROUNDS; round++) {

@@ -78,18 +78,18 @@ static void held_up(job_rank *me)
 {
     int32_t *sum = job_buffer(me, LONG);
     weft_group *group = job_group(me, RANKS, "held", 0);
-    const weft_call call = {.stream = device_stream(0), .timeout_ms = JOB_SHORT_MS};
+    const weft_call call = {.stream = device_stream(0), .timeout_ms = job_short_ms()};
     const weft_call made = {.stream = WEFT_NO_STREAM};
     CHECK_OK(weft_all_reduce(group, sum, sum, LONG / 4, WEFT_INT32, WEFT_SUM, &made, NULL));
     job_meet(me);
-    if (me->rank == 1) device_delay(device_stream(0), 1000 * (JOB_SHORT_MS + 3000));
+    if (me->rank == 1) device_delay(device_stream(0), 1000 * (int)(job_short_ms() + 3000));
     int64_t before = job_results(me, me->rank)[0] = job_now_ns();
     weft_request *req = NULL;
     CHECK_OK(weft_all_reduce(group, sum, sum, LONG / 4, WEFT_INT32, WEFT_SUM, &call, &req));
     weft_status status = weft_wait(req, WEFT_FOREVER);
     CHECK(status == WEFT_ERR_TIMEOUT || status == WEFT_ERR_BROKEN);
-    CHECK_PERIOD(job_earliest(me, 0), job_now_ns(), JOB_SHORT_MS, INT32_MAX);
-    CHECK_PERIOD(before, job_now_ns(), 0, JOB_SHORT_MS + JOB_LATE_MS);
+    CHECK_PERIOD(job_earliest(me, 0), job_now_ns(), job_short_ms(), INT32_MAX);
+    CHECK_PERIOD(before, job_now_ns(), 0, job_short_ms() + job_late_ms());
     weft_request_info info;
     weft_request_get_info(req, &info);
     CHECK(!info.buffers_held);
@@ -118,7 +118,7 @@ static void cancelled(job_rank *me)
         }
         int64_t before = job_now_ns();
         weft_wait_all(reqs, 4, WEFT_FOREVER);
-        CHECK_PERIOD(before, job_now_ns(), 0, JOB_LATE_MS);
+        CHECK_PERIOD(before, job_now_ns(), 0, job_late_ms());
         for (int i = 0; i < 4; i++) weft_release(reqs[i]);
         CHECK_OK(weft_group_free(group));
     }
