@@ -179,12 +179,13 @@ static void kinds_in_blocks(weft_group *group, const request *r)
 static void in_blocks(job_rank *me)
 {
     enum { COUNT = RANKS * LONG_BLOCK };
-    const weft_call call = {.timeout_ms = 300};
+    const weft_call call = {.timeout_ms = JOB_SHORT_MS};
     weft_group *group = job_group(me, RANKS, "in blocks", 0);
     float *sum = calloc(COUNT, sizeof *sum);
     CHECK(sum);
     if (me->rank != 1) cutting_set(group, 2 + me->rank % 2);
     kinds_in_blocks(group, me->arg);
+    job_meet(me);
     if (me->rank != RANKS - 1)
         CHECK_STATUS(WEFT_ERR_TIMEOUT,
                      weft_all_reduce(group, sum, sum, COUNT, WEFT_FLOAT32, WEFT_SUM, &call, NULL));

@@ -384,7 +384,7 @@ static void timeout(job_rank *me)
         WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
         weft_request_info info = job_info(req);
         CHECK_PERIOD(job_earliest(me, 0), info.settled_ns, JOB_SHORT_MS, INT32_MAX);
-        CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, JOB_SHORT_MS + JOB_LATE_MS);
+        CHECK_PERIOD(info.submitted_ns, info.settled_ns, 0, JOB_SHORT_MS + job_late_ms());
         CHECK_TEXT(weft_request_message(req), "batch #1");
         CHECK_TEXT(weft_request_message(req), "all_reduce #1");
         CHECK_NAMES(weft_request_message(req), 1U << 1, RANKS);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT_MS = 100 * JOB_SLOWER, MEETING_MS = 300 * JOB_SLOWER, MANY = 300, LARGEST = 5000 };
+enum { SHORT_MS = 100 * JOB_SLOWER, MEETING_MS = JOB_SHORT_MS, MANY = 300, LARGEST = 5000 };
 
 static const weft_call on_device = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM};
 static const weft_call on_host = {.memory = WEFT_MEMORY_HOST};
@@ -352,7 +352,7 @@ static void given_up(job_rank *me)
     weft_group *group = job_group(me, 2, "pair", 0);
     messages_work(me, group, 1 - me->rank);
     give_up(me, group);
-    CHECK(job_await_break(group, JOB_LATE_MS) != WEFT_OK);
+    CHECK(job_await_break(group, job_late_ms()) != WEFT_OK);
     job_sum_works(me->world);
 }
 

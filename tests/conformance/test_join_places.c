@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JOIN_MS = JOB_SANITIZED ? 8000 : 1500, REFUSED_BY_MS = 5000 };
+enum { JOIN_MS = JOB_SANITIZED ? 10000 : 4000, REFUSED_BY_MS = 5000 };
 
 /* One per job of a test: the ports of running jobs are theirs alone. */
 static void file_of(const job_rank *me, char path[64], char url[96])
@@ -124,7 +124,7 @@ static void file_same_name(job_rank *me)
     if (me->rank >= half) {
         int64_t before = job_now_ns();
         CHECK_STATUS(WEFT_ERR_STATE, weft_init(&config, &me->ctx));
-        CHECK_PERIOD(before, job_now_ns(), 0, REFUSED_BY_MS + JOB_LATE_MS);
+        CHECK_PERIOD(before, job_now_ns(), 0, REFUSED_BY_MS + job_late_ms());
         CHECK(!me->ctx);
         snprintf(words, sizeof words, "job \"default\" at the file %s is running already", path);
         CHECK_TEXT(weft_last_error(), words);
@@ -202,7 +202,7 @@ static void file_after_kill(job_rank *me)
     int64_t before = job_now_ns();
     job_meet(me);
     enter(me, &config);
-    CHECK_PERIOD(before, job_now_ns(), 0, REFUSED_BY_MS + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 0, REFUSED_BY_MS + job_late_ms());
     check_ranks(me);
     leave(me);
     check_no_file(me, path);

@@ -327,7 +327,7 @@ static void late(job_rank *me)
         int64_t before = job_results(me, me->rank)[0] = job_now_ns();
         CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_mem_alloc(group, BYTES, WEFT_MEMORY_HOST, &memory));
         CHECK_PERIOD(job_earliest(me, 0), job_now_ns(), JOB_SHORT_MS, INT32_MAX);
-        CHECK_PERIOD(before, job_now_ns(), 0, JOB_SHORT_MS + JOB_LATE_MS);
+        CHECK_PERIOD(before, job_now_ns(), 0, JOB_SHORT_MS + job_late_ms());
         CHECK_TEXT(weft_last_error(), "mem_alloc #1");
         CHECK_NAMES(weft_last_error(), 1U << 1, RANKS);
         CHECK(!memory);

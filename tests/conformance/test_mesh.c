@@ -320,7 +320,7 @@ static void fails_in_time(job_rank *me)
         int64_t from = job_results(me, me->rank)[0] = job_now_ns();
         CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_mesh_create(me->world, "dp=4", &call, &mesh, NULL));
         CHECK_PERIOD(job_earliest(me, 0), job_now_ns(), JOB_SHORT_MS, INT32_MAX);
-        CHECK_PERIOD(from, job_now_ns(), 0, JOB_SHORT_MS + JOB_LATE_MS);
+        CHECK_PERIOD(from, job_now_ns(), 0, JOB_SHORT_MS + job_late_ms());
         CHECK_NAMES(weft_last_error(), 1U << 1, me->size);
         CHECK(!mesh); /* with req NULL a failure writes nothing */
     }
@@ -343,15 +343,17 @@ static void timeouts(job_rank *me)
         CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(group_of(mesh, "dp,tp"), NULL, NULL));
         WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
         CHECK_PERIOD(job_earliest(me, 0), job_now_ns(), TIMEOUT_MS, INT32_MAX);
-        CHECK_PERIOD(from, job_now_ns(), 0, TIMEOUT_MS + JOB_LATE_MS);
+        CHECK_PERIOD(from, job_now_ns(), 0, TIMEOUT_MS + job_late_ms());
         CHECK_NAMES(weft_request_message(req), 1U << 3, me->size);
         weft_release(req);
     }
     job_meet(me);
     if (me->rank == 3) { /* it comes too late, and is told so */
-        CHECK(job_await_break(group_of(mesh, "dp,tp"), JOB_LATE_MS) < 0);
+        CHECK(job_await_break(group_of(mesh, "dp,tp"), job_late_ms()) < 0);
         CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(group_of(mesh, "dp,tp"), NULL, NULL));
     }
+    CHECK_OK(weft_group_set_timeout(group_of(mesh, "tp"), JOB_WAIT_MS));
+    CHECK_OK(weft_group_set_timeout(group_of(mesh, "dp"), JOB_WAIT_MS));
     job_sum_works(group_of(mesh, "tp"));
     job_sum_works(group_of(mesh, "dp"));
 }
@@ -446,7 +448,7 @@ static void unused_as_parent(job_rank *me)
     job_sum_works(group_of(inner, "x"));
     job_meet(me); /* all have their sum */
     CHECK_OK(weft_group_abort(group_of(inner, "x"), "enough"));
-    CHECK(job_await_break(group_of(inner, "x"), JOB_LATE_MS) < 0);
+    CHECK(job_await_break(group_of(inner, "x"), job_late_ms()) < 0);
 }
 
 static void asks(job_rank *me, int thread, void *arg)

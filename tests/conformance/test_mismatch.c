@@ -99,7 +99,7 @@ static void check_told(job_rank *me, const char *message, const disagreement *d)
 static void check_broken(weft_group *group)
 {
     weft_request *req = NULL;
-    CHECK(job_await_break(group, JOB_LATE_MS) < 0);
+    CHECK(job_await_break(group, job_late_ms()) < 0);
     CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(group, NULL, &req));
     CHECK(!req);
     CHECK_STATUS(WEFT_ERR_BROKEN, weft_barrier(group, NULL, NULL));

@@ -33,7 +33,7 @@ static void reports(job_rank *me)
     job_sum_works(me->world);
     if (me->rank == 0) {
         CHECK_OK(weft_barrier(me->world, NULL, &req));
-        CHECK_OK(weft_group_report(me->world, text, sizeof text));
+        job_report(me->world, text, sizeof text);
         CHECK_INT(lines_of(text), me->size);
         for (int i = 0; i < me->size; i++) {
             line_of(text, i, line);
@@ -61,7 +61,7 @@ static void messages(job_rank *me)
         CHECK_OK(weft_probe(me->world, WEFT_ANY_RANK, 9, NULL, &reqs[0]));
     }
     job_meet(me);
-    CHECK_OK(weft_group_report(me->world, text, ROOM));
+    job_report(me->world, text, ROOM);
     CHECK_INT(lines_of(text), me->size);
     line_of(text, 0, line);
     CHECK_TEXT(line,
@@ -78,7 +78,7 @@ static void messages(job_rank *me)
         WAIT_STATUS(WEFT_ERR_CANCELLED, reqs[1]);
     }
     job_meet(me);
-    CHECK_OK(weft_group_report(me->world, text, ROOM));
+    job_report(me->world, text, ROOM);
     line_of(text, 0, line);
     CHECK_TEXT(line, "; 1 message is pending, the oldest is probe #1");
     job_meet(me);
@@ -87,7 +87,7 @@ static void messages(job_rank *me)
         weft_release(reqs[i]);
     }
     job_meet(me);
-    CHECK_OK(weft_group_report(me->world, text, ROOM));
+    job_report(me->world, text, ROOM);
     CHECK(!strstr(text, "pending"));
     job_meet(me);
 }
@@ -99,7 +99,7 @@ static void unused(job_rank *me)
     weft_mesh *mesh = NULL;
     CHECK_OK(weft_mesh_create(me->world, "a=-1", NULL, &mesh, NULL));
     if (me->rank == 1) {
-        CHECK_OK(weft_group_report(weft_mesh_group(mesh, "a"), text, sizeof text));
+        job_report(weft_mesh_group(mesh, "a"), text, sizeof text);
         CHECK_INT(lines_of(text), me->size);
         CHECK_TEXT(text, "it has submitted nothing on this group");
         CHECK_TEXT(text, "rank 2 (host ");
@@ -116,9 +116,9 @@ static void truncated(job_rank *me)
         CHECK_STATUS(WEFT_ERR_TRUNCATED, weft_group_report(me->world, text, 20));
         CHECK_TEXT(weft_last_error(), "20");
         for (size_t i = 0; i < sizeof text; i++) CHECK(text[i] == 'x');
-        CHECK_OK(weft_group_report(me->world, exact, sizeof exact));
+        job_report(me->world, exact, sizeof exact);
         size_t need = strlen(exact) + 1; /* nothing was submitted: no time in it that may grow */
-        CHECK_OK(weft_group_report(me->world, text, need));
+        job_report(me->world, text, need);
         CHECK_INT(strcmp(text, exact), 0);
         CHECK(text[need] == 'x');
     }
@@ -160,20 +160,23 @@ static void refused(job_rank *me)
 /* One that is stopped does not answer: told after a second. */
 static void no_answer(job_rank *me)
 {
+    enum { TRIES = 10 };
     static char text[ROOM];
-    char line[512];
+    char line[512] = "";
     job_meet(me);
     if (me->rank == 0) {
-        CHECK_OK(weft_group_report(me->world, text, sizeof text)); /* connects */
+        job_report(me->world, text, sizeof text); /* connects */
         job_stop(me, 1);
-        int64_t from = job_now_ns();
-        CHECK_OK(weft_group_report(me->world, text, sizeof text));
-        CHECK_PERIOD(from, job_now_ns(), 1000, 1000 + JOB_LATE_MS);
-        CHECK(kill(job_pid(me, 1), SIGCONT) == 0);
-        line_of(text, 1, line);
-        CHECK_TEXT(line, "does not answer");
-        line_of(text, 2, line);
+        for (int try = 0; try < TRIES && !strstr(line, "nothing on this group"); try++) { /* it may be busy */
+            int64_t from = job_now_ns();
+            CHECK_OK(weft_group_report(me->world, text, sizeof text));
+            CHECK_PERIOD(from, job_now_ns(), 1000, 1000 + job_late_ms());
+            line_of(text, 1, line);
+            CHECK_TEXT(line, "does not answer");
+            line_of(text, 2, line);
+        }
         CHECK_TEXT(line, "nothing on this group");
+        CHECK(kill(job_pid(me, 1), SIGCONT) == 0);
     }
     job_meet(me);
 }
@@ -287,6 +290,7 @@ static void outside_locks(job_rank *me)
 static void one_line_a_peer(job_rank *me)
 {
     enum { MANY = 500, PEERS = 2, BYTES = 300000 }; /* above what is sent without a receive */
+    enum { WARN_MS = 300 };                         /* once in so long a line may come for a peer */
     listener *l = job_alloc(me, sizeof *l);
     char *bytes = job_alloc(me, BYTES);
     weft_request **reqs = job_alloc(me, (MANY + 1) * PEERS * sizeof(weft_request *));
@@ -294,14 +298,16 @@ static void one_line_a_peer(job_rank *me)
     job_join(me);
     if (me->rank == 0) {
         int n = 0;
+        int64_t began = job_now_ns();
         atomic_store(&l->answered, 1);
         weft_set_log(listen_and_ask, l);
         for (int i = 0; i < MANY; i++)
             for (int peer = 1; peer <= PEERS; peer++)
                 CHECK_OK(weft_isend(me->world, bytes, BYTES, WEFT_INT8, peer, 3, NULL, &reqs[n++]));
         for (int i = 0; atomic_load(&l->lines) < PEERS && i < JOB_WAIT_MS; i++) job_sleep_ms(1);
-        job_sleep_ms(1000); /* for more lines than should come: they may come once in 300 ms a peer */
-        CHECK(atomic_load(&l->lines) >= PEERS && atomic_load(&l->lines) <= 6 * PEERS);
+        job_sleep_ms(1000); /* for more lines than should come */
+        const int lines = atomic_load(&l->lines);
+        CHECK(lines >= PEERS && lines <= ((job_now_ns() - began) / 1000000 / WARN_MS + 2) * PEERS);
         CHECK_TEXT(l->last, "more operations wait like it");
         job_mark(me, 0);
         for (int i = 0; i < n; i++) WAIT_OK(reqs[i]);

@@ -35,7 +35,7 @@ static void pending_goes_on(job_rank *me)
     CHECK_INT(weft_wait(req, 0), WEFT_PENDING);
     int64_t before = job_now_ns();
     CHECK_INT(weft_wait(req, 100), WEFT_PENDING);
-    CHECK_PERIOD(before, job_now_ns(), 100, 100 + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 100, 100 + job_late_ms());
     job_mark(me, 0);
     WAIT_STATUS(WEFT_OK, req);
     CHECK_INT(job_get_int(value), 77);
@@ -64,7 +64,7 @@ static void waits_by_itself(job_rank *me)
     weft_call call = {.timeout_ms = 100};
     int64_t before = job_now_ns();
     CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_irecv(me->world, in, 1, WEFT_INT32, 1 - me->rank, 4, &call, NULL));
-    CHECK_PERIOD(before, job_now_ns(), 100, 100 + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 100, 100 + job_late_ms());
     CHECK_TEXT(weft_last_error(), "irecv");
     CHECK_OK(weft_barrier(me->world, NULL, NULL));
 }
@@ -81,7 +81,7 @@ static void timeout(job_rank *me)
     WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
     weft_request_info info = job_info(req);
     CHECK_INT(info.status, WEFT_ERR_TIMEOUT);
-    CHECK_PERIOD(info.submitted_ns, info.settled_ns, 200, 200 + JOB_LATE_MS);
+    CHECK_PERIOD(info.submitted_ns, info.settled_ns, 200, 200 + job_late_ms());
     CHECK(!info.buffers_held);
     weft_release(req);
     CHECK_OK(weft_group_status(me->world));
@@ -102,13 +102,13 @@ static void timeout_of_the_group(job_rank *me)
     for (int i = 0; i < RECEIVES; i++) {
         int64_t before = job_now_ns();
         CHECK_OK(weft_irecv(group, &values[i], 1, WEFT_INT32, 1 - me->rank, i, NULL, &reqs[i]));
-        CHECK_PERIOD(before, job_info(reqs[i]).submitted_ns, 0, JOB_LATE_MS);
+        CHECK_PERIOD(before, job_info(reqs[i]).submitted_ns, 0, job_late_ms());
         job_sleep_ms(APART_MS);
     }
     for (int i = RECEIVES; i-- > 0;) {
         WAIT_STATUS(WEFT_ERR_TIMEOUT, reqs[i]);
         weft_request_info info = job_info(reqs[i]);
-        CHECK_PERIOD(info.submitted_ns, info.settled_ns, GROUP_MS, GROUP_MS + JOB_LATE_MS);
+        CHECK_PERIOD(info.submitted_ns, info.settled_ns, GROUP_MS, GROUP_MS + job_late_ms());
         CHECK_INT(info.sequence, i + 1);
         weft_release(reqs[i]);
     }

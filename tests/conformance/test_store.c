@@ -163,14 +163,14 @@ static void waiting_ends_in_time(job_rank *me)
     CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_store_wait(store, keys, 3, 0));
     CHECK_TEXT(weft_last_error(), "\"absent one\", \"absent two\"");
     CHECK(!strstr(weft_last_error(), "there\""));
-    CHECK_PERIOD(before, job_now_ns(), 0, JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 0, job_late_ms());
     before = job_now_ns();
     CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_store_wait(store, keys, 3, 300));
-    CHECK_PERIOD(before, job_now_ns(), 300, 300 + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 300, 300 + job_late_ms());
     CHECK_TEXT(weft_last_error(), "absent two");
     before = job_now_ns();
     CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_store_get(store, "absent one", NULL, &bytes, 300));
-    CHECK_PERIOD(before, job_now_ns(), 300, 300 + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 300, 300 + job_late_ms());
     CHECK_TEXT(weft_last_error(), "absent one");
     store_close(me, store);
 }
@@ -258,7 +258,7 @@ static void expect_refused(job_rank *me, const char *url, weft_status status, co
     weft_store *store = NULL;
     int64_t before = job_now_ns();
     CHECK_STATUS(status, weft_store_open(url, NULL, 300, &store));
-    CHECK_PERIOD(before, job_now_ns(), 0, 300 + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 0, 300 + job_late_ms());
     CHECK(!store);
     CHECK_TEXT(weft_last_error(), words);
     (void)me;
@@ -289,7 +289,7 @@ static void a_wrong_secret_is_told(job_rank *me)
         int64_t before = job_now_ns();
         CHECK_STATUS(WEFT_ERR_AUTH,
                      weft_store_open(store_url(me, 1, url), "env:STORE_SECRET", STORE_MS, &store));
-        CHECK_PERIOD(before, job_now_ns(), 0, JOB_LATE_MS);
+        CHECK_PERIOD(before, job_now_ns(), 0, job_late_ms());
         CHECK_TEXT(weft_last_error(), "secret");
         job_setenv(me, "STORE_SECRET", "the right secret");
         CHECK_OK(weft_store_open(store_url(me, 1, url), "env:STORE_SECRET", STORE_MS, &store));
@@ -313,7 +313,7 @@ static void a_closed_server_is_told(job_rank *me)
     job_mark(me, 0);
     before = job_now_ns();
     CHECK_STATUS(WEFT_ERR_PEER, weft_store_get(store, "never", NULL, &bytes, WEFT_FOREVER));
-    CHECK_PERIOD(before, job_now_ns(), 0, 200 + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 0, 200 + job_late_ms());
     CHECK_TEXT(weft_last_error(), "127.0.0.1");
     CHECK_STATUS(WEFT_ERR_PEER, weft_store_set(store, "k", "v", 1));
     weft_store_close(store);
@@ -385,7 +385,7 @@ static void a_locked_file_is_told(job_rank *me)
     CHECK_INT(fcntl(fd, F_OFD_SETLK, &whole), 0);
     before = job_now_ns();
     CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_store_set(store, "k", "v", 1));
-    CHECK_PERIOD(before, job_now_ns(), 300, 300 + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 300, 300 + job_late_ms());
     CHECK_TEXT(weft_last_error(), url + 7);
     CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_store_get(store, "k", NULL, &bytes, 100));
     CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_store_open(url, NULL, 100, &other));

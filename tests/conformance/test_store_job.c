@@ -145,7 +145,7 @@ static void fail_to_join(job_rank *me, const weft_config *config, weft_status st
     weft_context *ctx = NULL;
     CHECK_STATUS(status, weft_init(config, &ctx));
     CHECK_TEXT(weft_last_error(), words);
-    CHECK_PERIOD(before, job_now_ns(), 0, config->timeout_ms + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 0, config->timeout_ms + job_late_ms());
     CHECK(!ctx);
     (void)me;
 }
@@ -153,10 +153,9 @@ static void fail_to_join(job_rank *me, const weft_config *config, weft_status st
 /* A rank does not come; the others say which, and the next run is not hurt. */
 static void a_missing_rank_is_named(job_rank *me)
 {
-    enum { SHORT_MS = JOB_SANITIZED ? 3000 : 700 };
     weft_store *store = store_open(me);
     weft_config config = store_config(me, store);
-    config.timeout_ms = SHORT_MS;
+    config.timeout_ms = JOB_SHORT_MS;
     config.rank = me->rank;
     if (me->rank != 1) {
         fail_to_join(me, &config, WEFT_ERR_TIMEOUT, "rank 1 is missing");

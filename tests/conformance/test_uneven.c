@@ -158,7 +158,7 @@ static void first_differs(job_rank *me)
         CHECK(status == WEFT_ERR_MISMATCH || status == WEFT_ERR_BROKEN);
         CHECK_TEXT(status == WEFT_ERR_MISMATCH ? weft_request_message(req) : weft_last_error(),
                    "all_gather_v");
-        CHECK_STATUS(WEFT_ERR_MISMATCH, job_await_break(group, JOB_LATE_MS));
+        CHECK_STATUS(WEFT_ERR_MISMATCH, job_await_break(group, job_late_ms()));
         weft_release(req);
         CHECK_OK(weft_group_free(group));
         job_meet(me); /* nobody leaves before all were told */
@@ -228,7 +228,7 @@ static void pair_differs(job_rank *me)
         CHECK_TEXT(message, numbers[0]);
         CHECK_TEXT(message, numbers[1]);
     }
-    CHECK_STATUS(WEFT_ERR_MISMATCH, job_await_break(group, JOB_LATE_MS));
+    CHECK_STATUS(WEFT_ERR_MISMATCH, job_await_break(group, job_late_ms()));
     weft_release(req);
     job_sum_works(me->world);
 }

@@ -61,7 +61,7 @@ static void all(job_rank *me)
     weft_request *with_holes[5] = {NULL, reqs[0], NULL, reqs[1], reqs[2]};
     int64_t before = job_now_ns();
     CHECK_INT(weft_wait_all(with_holes, 5, 100), WEFT_PENDING);
-    CHECK_PERIOD(before, job_now_ns(), 100, 100 + JOB_LATE_MS);
+    CHECK_PERIOD(before, job_now_ns(), 100, 100 + job_late_ms());
     job_mark(me, 0);
     job_mark(me, 1);
     CHECK_INT(weft_wait_all(with_holes, 5, 100), WEFT_PENDING);

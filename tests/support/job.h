@@ -37,13 +37,13 @@ enum {
     JOB_RANKS_MAX = 64,
     JOB_MARKS = 16,
     JOB_RESULTS = 32,
-    JOB_PORTS = 3,                             /* the first is MASTER_PORT, the rest are for the body */
-    JOB_SLOWER = JOB_SANITIZED ? 3 : 1,        /* limits of time are stretched under sanitizers */
-    JOB_LIMIT_MS = 60000 * JOB_SLOWER,         /* of a whole job; below ctest's TIMEOUT, to tell who hangs */
-    JOB_WAIT_MS = 20000 * JOB_SLOWER,          /* of one wait that must succeed */
-    JOB_SHORT_MS = 2000,                       /* a timeout: ranks that have just met begin well within it */
-    JOB_ALARM_S = JOB_SANITIZED ? 280 : 110,   /* of a program without jobs; below ctest's TIMEOUT too */
-    JOB_LATE_MS = JOB_SANITIZED ? 10000 : 2000 /* by which what has a deadline may come after it */
+    JOB_PORTS = 3,                              /* the first is MASTER_PORT, the rest are for the body */
+    JOB_SLOWER = JOB_SANITIZED ? 3 : 1,         /* limits of time are stretched under sanitizers */
+    JOB_LIMIT_MS = 60000 * JOB_SLOWER,          /* of a whole job; below ctest's TIMEOUT, to tell who hangs */
+    JOB_WAIT_MS = 20000 * JOB_SLOWER,           /* of one wait that must succeed */
+    JOB_SHORT_MS = JOB_SANITIZED ? 5000 : 2000, /* a timeout: ranks that have just met begin well within it */
+    JOB_ALARM_S = JOB_SANITIZED ? 280 : 110,    /* of a program without jobs; below ctest's TIMEOUT too */
+    JOB_LATE_MS = JOB_SANITIZED ? 10000 : 2000  /* by which what has a deadline may come after it */
 };
 
 typedef struct job_shared job_shared; /* what all ranks and the parent see */
@@ -172,6 +172,8 @@ void job_wait(const char *file, int line, const char *what, weft_status expected
 /* All ranks have asked each other something: who is asked at a deadline who is missing has a second to
  * answer, and needs no connection first. */
 void job_acquaint(job_rank *me);
+/* weft_group_report of ranks that all live: again where one has been too busy to answer in its second. */
+void job_report(weft_group *group, char *text, size_t bytes);
 /* A group of the first n ranks of the world in order; only they call it.  timeout_ms 0: the default. */
 weft_group *job_group(job_rank *me, int n, const char *label, int64_t timeout_ms);
 void job_sum_works(weft_group *group); /* an all_reduce on it gives the right sum; in both kinds of memory */

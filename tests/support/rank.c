@@ -484,6 +484,13 @@ void job_acquaint(job_rank *me)
     job_meet(me);
 }
 
+void job_report(weft_group *group, char *text, size_t bytes)
+{
+    int64_t end = job_now_ns() + JOB_WAIT_MS * INT64_C(1000000);
+    do CHECK_OK(weft_group_report(group, text, bytes));
+    while (strstr(text, "does not answer") && job_now_ns() < end);
+}
+
 weft_group *job_group(job_rank *me, int n, const char *label, int64_t timeout_ms)
 {
     int ranks[JOB_RANKS_MAX];
