@@ -282,6 +282,7 @@ static void events_tell_the_time_between_them(void **state)
     OK(cudaEventCreate(&end));
     assert_int_equal(cudaEventElapsedTime(&ms, start, end), cudaErrorInvalidResourceHandle);
     OK(cudaEventRecord(start, stream));
+    OK(cudaEventSynchronize(start)); /* it has its time, from which the nap counts */
     launch_at(stream, &first, false);
     OK(cudaEventRecord(end, stream));
     assert_int_equal(cudaEventElapsedTime(&ms, start, end), cudaErrorNotReady);

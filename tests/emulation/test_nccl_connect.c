@@ -5,11 +5,14 @@
 #include <stdlib.h>
 
 enum { PAUSE_MS = 100, SMALL = 1, LARGE = 1 << 16 }; /* integers */
+enum { OUT };                                        /* marks */
+enum { COMES = 8 };                                  /* results */
 
 typedef struct place {
     ncclComm_t comm;
     cudaStream_t stream;
     int *device;
+    int outs; /* calls that rank 0 has come out of alone */
 } place;
 
 static place open_place(job_rank *me)
@@ -35,24 +38,36 @@ static ncclResult_t go(const job_rank *me, const place *p, size_t count, bool me
     return ncclSend(p->device, count, ncclInt32, 1, p->comm, p->stream);
 }
 
-/* How long rank 0 is in a call that the other one makes so much later. */
-static int64_t ms_inside(job_rank *me, const place *p, size_t count, bool message)
+/* Rank 0 comes out of its call only when the other one has begun its own. */
+static void waits(job_rank *me, const place *p, size_t count, bool message)
 {
     job_meet(me);
-    if (me->rank) job_sleep_ms(PAUSE_MS);
-    int64_t began = job_now_ns();
+    if (me->rank) {
+        job_sleep_ms(PAUSE_MS);
+        job_results(me, 1)[COMES] = 1;
+    }
     NCCL(go(me, p, count, message));
-    int64_t ms = (job_now_ns() - began) / 1000000;
+    CHECK_INT(job_results(me, 1)[COMES], 1);
     CUDA(cudaStreamSynchronize(p->stream));
-    return me->rank ? -1 : ms;
+    job_meet(me);
+    if (me->rank) job_results(me, 1)[COMES] = 0;
+    job_meet(me);
 }
 
-static void check_waits(job_rank *me, const place *p, size_t count, bool message)
+/* The other one comes only when rank 0 is out of its call. */
+static void waits_not(job_rank *me, place *p, size_t count, bool message)
 {
-    int64_t first = ms_inside(me, p, count, message), second = ms_inside(me, p, count, message);
-    if (me->rank) return;
-    CHECK(first >= PAUSE_MS * 8 / 10);
-    CHECK(second < PAUSE_MS * 8 / 10);
+    p->outs++;
+    if (me->rank) job_await(me, OUT, p->outs);
+    NCCL(go(me, p, count, message));
+    if (!me->rank) job_mark(me, OUT);
+    CUDA(cudaStreamSynchronize(p->stream));
+}
+
+static void check_waits(job_rank *me, place *p, size_t count, bool message)
+{
+    waits(me, p, count, message);
+    waits_not(me, p, count, message);
 }
 
 static void each_way_once(job_rank *me)
@@ -70,8 +85,7 @@ static void when_it_is_made(job_rank *me)
 {
     job_setenv(me, "NCCL_RUNTIME_CONNECT", "0");
     place p = open_place(me);
-    int64_t ms = ms_inside(me, &p, LARGE, false);
-    if (!me->rank) CHECK(ms < PAUSE_MS * 8 / 10);
+    waits_not(me, &p, LARGE, false);
     check_waits(me, &p, SMALL, true);
     close_place(&p);
 }
@@ -80,8 +94,7 @@ static void when_it_is_made_before_2_22(job_rank *me)
 {
     job_setenv(me, "CUDA_EMULATION_NCCL_VERSION", "21903");
     place p = open_place(me);
-    int64_t ms = ms_inside(me, &p, LARGE, false);
-    if (!me->rank) CHECK(ms < PAUSE_MS * 8 / 10);
+    waits_not(me, &p, LARGE, false);
     close_place(&p);
 }
 

@@ -313,12 +313,13 @@ static void launches_race(job_rank *me)
         calls[i] = (call){.comm = new_comm(me), .device = me->rank, .stream = new_stream(me)};
         calls[i].buffer = to_device(NULL, sizeof *calls[i].buffer);
     }
-    emu_script("launching@1=delay:60;launching@2=delay:20");
-    for (int i = 0; i < 2; i++) {
-        CHECK_INT(pthread_create(&threads[i], NULL, call_in_group, &calls[i]), 0);
-        job_sleep_ms(20);
-    }
-    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    emu_script("launching@1=hang"); /* the second one comes and goes meanwhile */
+    CHECK_INT(pthread_create(&threads[0], NULL, call_in_group, &calls[0]), 0);
+    while (!emu_hanging()) job_sleep_ms(1);
+    CHECK_INT(pthread_create(&threads[1], NULL, call_in_group, &calls[1]), 0);
+    pthread_join(threads[1], NULL);
+    emu_release();
+    pthread_join(threads[0], NULL);
     NCCL_IS(calls[0].result, me->arg ? ncclSuccess : ncclInvalidUsage);
     NCCL(calls[1].result);
     emu_script(NULL);

@@ -37,8 +37,8 @@
 #define RANKS_MAX 32
 
 enum {
-    SHORT_MS = 1000 * JOB_SLOWER, /* ranks that begin together are all there well within it */
-    LONG_MS = JOB_WAIT_MS         /* of what must not end by its time */
+    SHORT_MS = JOB_SANITIZED ? 3000 : 2000, /* ranks that begin together are all there well within it */
+    LONG_MS = JOB_WAIT_MS                   /* of what must not end by its time */
 };
 
 enum stage { ABSENT, BEGUN, OPENED, ENDED }; /* OPENED: has joined, or failed to */

@@ -219,7 +219,7 @@ static void a_rank_killed_while_joining_is_replaced(void **state)
         }
         kill(pids[killed], SIGKILL);
         waitpid(pids[killed], NULL, 0);
-        usleep(200000 * JOB_SLOWER); /* until the serving rank has noticed */
+        usleep(1000000 * JOB_SLOWER); /* until the serving rank has noticed */
         pids[killed] = play_as_process(killed);
         pids[2] = play_as_process(2);
         for (int i = 0; i < 3; i++) waitpid(pids[i], NULL, 0);

@@ -182,7 +182,7 @@ typedef struct attempt {
     pthread_t thread;
 } attempt;
 
-enum { SHORT_MS = 500 * JOB_SLOWER }; /* members that begin with the leader join within it */
+enum { SHORT_MS = JOB_SANITIZED ? 4000 : 2000 }; /* members that begin with the leader join within it */
 
 static void *try_join(void *arg)
 {

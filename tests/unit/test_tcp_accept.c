@@ -5,7 +5,7 @@
 
 #define CROWD 200 /* more than there are places */
 
-enum { HANDSHAKE_MS = 250 * JOB_SLOWER }; /* strangers wait for it, and members have to manage in it */
+enum { HANDSHAKE_MS = 1000 * JOB_SLOWER }; /* strangers wait for it, and members have to manage in it */
 
 static void check_job_goes_on(uint64_t id)
 {
