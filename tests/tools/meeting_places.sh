@@ -113,28 +113,28 @@ done
 
 # ---- files on one host, and deaths
 
-by_file "$a" 3 10000 3
-by_file "$a" 3 10000 3
-by_file "$a" 3 10000 3
+by_file "$a" 3 20000 3
+by_file "$a" 3 20000 3
+by_file "$a" 3 20000 3
 all_end "three ranks at a file" "0 1 2"
 
 export TEST_STAY_MS=60000
-by_file "$a" 2 10000 2
-by_file "$a" 2 10000 2
+by_file "$a" 2 20000 2
+by_file "$a" 2 20000 2
 tries=0
 until [ "$(wc -l <"$dir/out")" = 2 ] || [ $tries = 300 ]; do sleep 0.1 && tries=$((tries + 1)); done
 unset TEST_STAY_MS
 running=$pids
 pids=
-by_file "$a" 2 5000 refused "job \"default\"" "$dir/meeting" "is running already" "(pid "
-TEST_JOB=other by_file "$a" 1 5000 1
+by_file "$a" 2 20000 refused "job \"default\"" "$dir/meeting" "is running already" "(pid "
+TEST_JOB=other by_file "$a" 1 20000 1
 : >"$dir/out"
 all_end "a running job keeps its name" 0
 pids=$running
 kill_all
 [ -f "$dir/meeting" ] || { echo "what killed ranks leave is not there" && exit 1; }
-by_file "$a" 2 5000 2
-by_file "$a" 2 5000 2
+by_file "$a" 2 20000 2
+by_file "$a" 2 20000 2
 all_end "a killed job starts again at its file" "0 1"
 [ ! -e "$dir/meeting" ] || { echo "a file is left" && exit 1; }
 
@@ -142,7 +142,7 @@ all_end "a killed job starts again at its file" "0 1"
 by_file "$a" 2 8000 refused "is missing" # by when the other one has come
 tries=0
 until [ -s "$dir/meeting" ] || [ $tries = 100 ]; do sleep 0.1 && tries=$((tries + 1)); done
-by_file "$b" 2 1000 refused "on another host or in another network namespace" "WEFT_SOCKET_IFNAME"
+by_file "$b" 2 3000 refused "on another host or in another network namespace" "WEFT_SOCKET_IFNAME"
 all_end "a file that two hosts see, without a secret"
 
 # ---- two hosts

@@ -186,8 +186,8 @@ static void who_has_left_the_group_is_asked_once(void **state)
     char text[TEXT_BYTES];
     (void)state;
     forget_pids();
-    run("-n 1 sh -c 'setsid sh -c \"trap \\\"echo asked >>times\\\" TERM; echo \\$\\$ >>pids; i=0; "
-        "while [ \\$i -lt 100 ]; do sleep 0.02; i=\\$((i + 1)); done\" </dev/null >/dev/null 2>&1 & "
+    run("-n 1 sh -c 'setsid sh -c \"a=0 i=0; trap \\\"a=1; echo asked >>times\\\" TERM; echo \\$\\$ >>pids; "
+        "while [ \\$i -lt 20 ]; do sleep 0.02; i=\\$((i + a)); done\" </dev/null >/dev/null 2>&1 & "
         "for n in 1 2 3; do setsid sh -c \"trap exit TERM; while :; do sleep 0.$n; done\" </dev/null "
         ">/dev/null 2>&1 & done; "
         "until [ -s pids ]; do sleep 0.01; done; sleep 0.1'");

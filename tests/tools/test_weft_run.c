@@ -120,8 +120,10 @@ static void version(void **state)
 static void jobs_side_by_side_have_ports_of_their_own(void **state)
 {
     char text[TEXT_BYTES];
+    /* Each stays until all are there: a port may be another job's once its own has ended. */
     const struct result *r = run("true; for i in 1 2 3 4 5 6 7 8; do " WEFT_RUN
-                                 "-n 1 sh -c 'echo $MASTER_PORT; sleep 0.3' & done; wait");
+                                 "-n 1 --timeout 60 sh -c 'echo $MASTER_PORT; : >beside.$$; "
+                                 "until [ $(ls beside.* | wc -l) = 8 ]; do sleep 0.05; done' & done; wait");
     (void)state;
     memcpy(text, r->out, sizeof(text));
     for (char *a = strtok(text, "\n"); a; a = strtok(NULL, "\n")) {
@@ -259,7 +261,7 @@ static void a_terminal_shows_lines_as_they_are_written(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
     /* awk writes through a buffer of the C library's kind; it ends when it is killed, so nothing else flushes
      * that. */
-    snprintf(line, sizeof(line), "-n 1 --timeout 3 awk 'BEGIN { print \"early\"; getline < \"%s\" }'", path);
+    snprintf(line, sizeof(line), "-n 1 --timeout 6 awk 'BEGIN { print \"early\"; getline < \"%s\" }'", path);
     assert_int_equal(on_terminal(line, shown, sizeof(shown)), 124);
     assert_true(has(shown, "early\n"));
 }
