@@ -299,6 +299,7 @@ static void beside_one_that_broke(job_rank *me)
     CHECK_PERIOD(began, job_now_ns(), 0, SOON_MS + job_late_ms());
     me->ctx = NULL;
     job_meet(me);
+    for (int ms = 0; !calls("ncclCommAbort") && ms < job_late_ms(); ms++) job_sleep_ms(1);
     CHECK_INT(calls("ncclCommAbort"), 1); /* of the part that graphs hold, before its root */
     for (int time = 0; time < FEW; time++) replay(me, &c, time);
     job_meet(me);

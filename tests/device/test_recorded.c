@@ -201,6 +201,8 @@ static void is_lost(job_rank *me)
     weft_request *req;
     weft_group *group;
     if (!device_is_emulated()) return;
+    job_setenv(me, "WEFT_DRAIN_MS",
+               "5000"); /* that it drains is seen by dumps, each of which takes its time */
     join(me);
     group = job_group(me, RANKS, "probed", 0);
     req = begin_sum(me, group, "before");
