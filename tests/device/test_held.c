@@ -381,8 +381,9 @@ static void what_waits_ends(job_rank *me)
         req = begin_sum(second, b, &behind);
         if (me->rank != 0) job_mark(me, BEHIND);
         WAIT_STATUS(WEFT_ERR_TIMEOUT, req);
+        /* Less than the 10 s after which somebody looks anyway. */
         if (me->rank == 0)
-            CHECK_PERIOD(since, job_now_ns(), behind.timeout_ms, behind.timeout_ms + job_late_ms());
+            CHECK_PERIOD(since, job_now_ns(), behind.timeout_ms, behind.timeout_ms + job_late_ms() / 2);
         weft_release(req);
         WAIT_STATUS(WEFT_ERR_TIMEOUT, message);
         weft_release(message);

@@ -50,7 +50,7 @@ static void nobody_listening_is_told(void **state)
     told(1, WEFT_ERR_TIMEOUT, "nobody listens there after ");
     told(1, WEFT_ERR_TIMEOUT, "; 127.0.0.1 is this host only");
     cast(2);
-    parts[0].timeout_ms = 150;
+    parts[0].timeout_ms = SHORT_MS; /* it has to have begun to serve by then */
     play(&parts[0]);
     told(0, WEFT_ERR_TIMEOUT, "rank 1 is missing after ");
     told(0, WEFT_ERR_TIMEOUT, "; 127.0.0.1 is this host only");
