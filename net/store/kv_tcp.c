@@ -153,33 +153,40 @@ static weft_status connect_for_good(const tcp_store *s, weft__kv_socket *socket,
 
 static weft_status nobody(const tcp_store *s, enum weft__probe_result seen, const char *why)
 {
-    const char *how = seen == WEFT__PROBE_CLOSED      ? "every connection is closed before a greeting"
-                      : seen == WEFT__PROBE_NO_ANSWER ? "the host does not answer"
-                                                      : "nobody serves a store there";
+    const char *how = "nobody serves a store there";
+    if (seen == WEFT__PROBE_CLOSED) how = "every connection is closed before a greeting";
+    if (seen == WEFT__PROBE_NO_ANSWER) how = "the host does not answer";
+    if (seen == WEFT__PROBE_SILENT)
+        how = "it accepts connections but does not greet: something else is there, or the store's server "
+              "gets no "
+              "processor; given up";
     return weft__fail(WEFT_ERR_TIMEOUT, "%s: %s after %.1f s%s", s->kv.name, how,
                       (double)(weft__now_ns() - s->began_ns) / 1e9, why);
 }
 
-/* One try: who is there?  OK: a ZeroMQ greeting; PENDING: nobody yet. */
-static weft_status kv_tcp_look(const tcp_store *s, weft__probe *probe)
+/* One try: who is there?  OK: a ZeroMQ greeting; PENDING: nobody yet, and *seen is what to say of that in the end.  A silent
+ * one may be a server that a busy machine keeps from greeting. */
+static weft_status kv_tcp_look(const tcp_store *s, enum weft__probe_result *seen)
 {
     int64_t look_ns = weft__deadline(weft__now_ns(), LOOK_MS);
-    weft__probe_look(&s->place, s->deadline_ns > look_ns ? s->deadline_ns : look_ns, probe);
-    switch (probe->result) {
+    weft__probe probe;
+    weft__probe_look(&s->place, s->deadline_ns > look_ns ? s->deadline_ns : look_ns, &probe);
+    switch (probe.result) {
     case WEFT__PROBE_GREETED: return WEFT_OK;
-    case WEFT__PROBE_SILENT: return taken_by_other(s, "it accepts connections but does not greet");
     case WEFT__PROBE_STRANGE: return taken_by_other(s, "its first bytes are not a ZeroMQ greeting");
     case WEFT__PROBE_UNREACHABLE:
         return weft__fail(WEFT_ERR_PEER, "host %s (%s) cannot be reached: %s", s->host, s->place_text,
-                          strerror(probe->error));
-    default: return WEFT_PENDING;
+                          strerror(probe.error));
+    case WEFT__PROBE_NO_ANSWER:
+        return WEFT_PENDING; /* the deadline has cut it short: an earlier one knows better */
+    default: *seen = probe.result; return WEFT_PENDING;
     }
 }
 
 static weft_status find_place(void *arg, weft__kv_socket *socket)
 {
     tcp_store *s = arg;
-    weft__probe probe = {.why = ""};
+    enum weft__probe_result seen = WEFT__PROBE_NO_ANSWER;
     char why[128] = "";
     int refusals = 0;
     for (;;) {
@@ -189,10 +196,10 @@ static weft_status find_place(void *arg, weft__kv_socket *socket)
             status = WEFT_OK;
         else if (s->may_serve && (status = weft__kv_serve(s->place_text, &port, s->keys, &s->server)))
             snprintf(why, sizeof why, ", and this host cannot: %s", zmq_strerror(errno));
-        if (status == WEFT_PENDING) status = kv_tcp_look(s, &probe);
+        if (status == WEFT_PENDING) status = kv_tcp_look(s, &seen);
         if (status == WEFT_OK) status = connect_for_good(s, socket, &refusals);
         if (status != WEFT_PENDING) return status;
-        if (weft__now_ns() >= s->deadline_ns) return nobody(s, probe.result, why);
+        if (weft__now_ns() >= s->deadline_ns) return nobody(s, seen, why);
         nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * WEFT__MS}, NULL);
     }
 }

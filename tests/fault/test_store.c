@@ -1,9 +1,12 @@
 /* test_store.c - whoever keeps or uses a store is killed: the others are told at once, or not hurt. */
 #include "stores.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Rank 0 serves and is killed; who waits and who calls later are told. */
@@ -44,6 +47,38 @@ static void a_killed_server_is_followed(job_rank *me)
     CHECK_OK(weft_store_set(store, "k", "new", 3));
     store_holds(store, "k", "new");
     CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_store_get(store, "a", NULL, &bytes, 0));
+    weft_store_close(store);
+}
+
+/* Rank 0 listens there, and says nothing until the other one has met that. */
+static int listen_silently(job_rank *me)
+{
+    char url[STORE_URL_BYTES];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at.sin_port = htons((uint16_t)atoi(strrchr(store_url(me, 0, url), ':') + 1));
+    CHECK(fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof at) && !listen(fd, 16));
+    return fd;
+}
+
+/* It may be a server that a busy machine keeps from greeting: it is waited for, until the deadline. */
+static void a_silent_port_is_waited_for(job_rank *me)
+{
+    enum { SILENT_MS = 2500 /* more than one try takes */ };
+    weft_store *store = NULL;
+    char url[STORE_URL_BYTES];
+    int fd = me->rank == 0 ? listen_silently(me) : -1;
+    job_meet(me);
+    if (me->rank == 0) {
+        job_await(me, 0, 1);
+        job_sleep_ms(SILENT_MS);
+        close(fd);
+        return;
+    }
+    CHECK_STATUS(WEFT_ERR_TIMEOUT, weft_store_open(store_url(me, 0, url), NULL, SILENT_MS / 2, &store));
+    CHECK_TEXT(weft_last_error(), "it accepts connections but does not greet");
+    job_mark(me, 0);
+    CHECK_OK(weft_store_open(url, NULL, STORE_MS, &store));
     weft_store_close(store);
 }
 
@@ -141,6 +176,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         KILLS("the server is killed", 3, the_server_is_killed, 1U << 0, "tcp"),
         KILLS("a killed server is followed", 3, a_killed_server_is_followed, 1U << 0, "tcp"),
+        JOB_TEST("a silent port is waited for", .ranks = 2, .body = a_silent_port_is_waited_for, .bare = true,
+                 .processes = true, .arg = "tcp"),
         KILLS("waiting clients are killed", 4, waiting_clients_are_killed, 3U << 1, "tcp"),
         KILLS("waiting clients are killed, in a file", 4, waiting_clients_are_killed, 3U << 1, "file"),
         KILLS("a joining rank is killed", 3, a_joining_rank_is_killed, 1U << 2, "tcp"),
