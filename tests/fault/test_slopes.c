@@ -135,11 +135,26 @@ static void note_death(const weft__notice *notice)
         snprintf(wrongly_dead, sizeof wrongly_dead, "rank %d %.100s", notice->subject, notice->text);
 }
 
-/* How many of these there are depends on how busy the machine is: one for each 50 ms that somebody waits. */
 static bool is_patience(const weft__notice *notice)
 {
     return notice->kind == WEFT__NOTICE_HERE && notice->subject != WEFT__LATE_MEMBER &&
            notice->knows == WEFT__LATE_STILL;
+}
+
+/* Who says that another one is presumed dead is asked for an answer once, and then each second until it has come. */
+static bool is_said_again(const weft__notice *notice, int peer)
+{
+    static _Atomic bool has_asked[JOB_RANKS_MAX], has_answered[JOB_RANKS_MAX];
+    if (notice->kind == WEFT__NOTICE_IS_HEARD && notice->subject == peer)
+        return atomic_exchange(&has_asked[peer], true);
+    return notice->kind == WEFT__NOTICE_HEARD && atomic_exchange(&has_answered[peer], true);
+}
+
+/* How many of these there are depends on how busy the machine is, for there is one for each 50 ms, or second, that
+ * somebody waits. */
+static bool is_one_more(const weft__notice *notice, int peer)
+{
+    return is_patience(notice) || is_said_again(notice, peer);
 }
 
 static phase phase_of_notice(const weft__notice *notice)
@@ -157,7 +172,7 @@ weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer,
 {
     weft_status status;
     at = phase_of_notice(bytes);
-    if (!is_patience(bytes)) count_message(at, length);
+    if (!is_one_more(bytes, peer)) count_message(at, length);
     count_question(bytes, peer);
     note_death(bytes);
     status = __real_weft__watchdog_wire_send(wire, peer, bytes, length);
