@@ -178,7 +178,8 @@ typedef struct weft__dumping {
     int64_t most_ns; /* where another rank reads, at the latest; 0: it has not been waited for yet */
     struct weft__dump_writer *first,
         *again; /* fault/dump_writer.h: at work; again: on one that a signal or a rank asked for */
-    int turn;   /* READING, READ, LATE, first NULL: of the rank that reads and writes (dump_turn.h) */
+    struct weft__dump_turn
+        *turn; /* READING, READ, LATE, first NULL: of the rank that reads and writes (dump_turn.h) */
     uint32_t signals_seen; /* that asked for a dump */
     char asked[256];       /* for another one, by a rank of another host, and why; "": not */
     uint64_t asked_for;    /* that request */

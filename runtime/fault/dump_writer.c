@@ -1,7 +1,6 @@
 /* dump_writer.c - see dump_writer.h.  Nobody joins the thread: its folder may never answer. */
 #include "dump_writer.h"
 #include "biased.h"
-#include "dump_turn.h"
 #include "status.h"
 
 #include <errno.h>
@@ -22,7 +21,7 @@ struct weft__dump_writer {
     /* the thread's: */
     weft__dump dump;
     weft__dump_text text;
-    int turn;
+    weft__dump_turn *turn;
     void (*done)(void);
     char folder[PATH_MAX], run[RUN_BYTES];
 };
@@ -66,8 +65,8 @@ static int start(weft__dump_writer *writer)
     return error;
 }
 
-weft__dump_writer *weft__dump_writer_start(const weft__dump *dump, weft__dump_text *text, int turn,
-                                           void (*done)(void))
+weft__dump_writer *weft__dump_writer_start(const weft__dump *dump, weft__dump_text *text,
+                                           weft__dump_turn *turn, void (*done)(void))
 {
     weft__dump_writer *writer = calloc(1, sizeof *writer);
     if (!writer) {

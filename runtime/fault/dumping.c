@@ -79,13 +79,9 @@ static void tell(weft_context *ctx, const char *why, bool asked, weft_status sta
 }
 
 /* Another dump than the first.  It asks the other hosts for theirs. */
-static weft_status read_again(weft_context *ctx, weft__dump *dump, uint64_t request, int turn,
-                              weft__dump_text *text)
+static weft_status read_again(weft_context *ctx, weft__dump *dump, uint64_t request, weft__dump_text *text)
 {
-    weft_status status;
-    weft__dump_turn_stamp(turn, request);
-    weft__dump_turn_pass(turn);
-    status = read_records(ctx, dump, text);
+    weft_status status = read_records(ctx, dump, text);
     if (status == WEFT_OK && dump->place != WEFT__NO_PLACE) weft__dump_ask(ctx, dump->why, request);
     return status;
 }
@@ -113,16 +109,13 @@ static void first_is_over(weft_context *ctx, weft_status status, const char *tex
     weft__dumping_to(ctx, state_of(ctx), status == WEFT_OK ? WEFT__DUMPING_DONE : WEFT__DUMPING_FAILED);
 }
 
-/* turn: its lock is held, and it becomes the writer's.  A processor that others want may take its time over this, and all
- * the while they only look at the note. */
-static weft_status read_first(weft_context *ctx, weft__dump *dump, int turn)
+/* turn: this rank's, and it becomes the writer's.  A processor that others want may take its time over this, and all the
+ * while they only look at the note. */
+static weft_status read_first(weft_context *ctx, weft__dump *dump, weft__dump_turn *turn)
 {
     weft__dumping *dumping = &ctx->dumping;
     weft__dump_text text;
-    weft_status status;
-    weft__dump_turn_note(turn, WEFT__DUMP_READING);
-    weft__dump_turn_pass(turn);
-    status = read_records(ctx, dump, &text);
+    weft_status status = read_records(ctx, dump, &text);
     if (status == WEFT_OK) {
         weft__dump_turn_note(turn, WEFT__DUMP_UNWRITTEN);
         if (dump->place != WEFT__NO_PLACE) weft__dump_ask(ctx, dumping->why, 0);
@@ -150,13 +143,12 @@ static void begin_first(weft_context *ctx)
     weft__dumping *dumping = &ctx->dumping;
     weft__dump dump;
     weft_status status = dump_of(ctx, dumping->why, false, &dump);
-    int turn = status == WEFT_OK ? weft__dump_turn_take(dump.records, dump.run, dump.place) : -1;
-    if (status == WEFT_OK && weft__dump_turn_stage(turn) == WEFT__DUMP_UNREAD) {
+    weft__dump_turn *turn =
+        status == WEFT_OK ? weft__dump_turn_open(dump.records, dump.run, dump.place) : NULL;
+    if (status == WEFT_OK && weft__dump_turn_take(turn))
         status = read_first(ctx, &dump, turn);
-    } else {
-        weft__dump_turn_pass(turn);
+    else
         dumping->turn = turn;
-    }
     if (status != WEFT_OK) {
         first_is_over(ctx, status, weft_last_error());
         return;
@@ -172,7 +164,7 @@ static void let_go_of_first(weft_context *ctx)
     else
         weft__dump_turn_close(dumping->turn);
     dumping->first = NULL;
-    dumping->turn = -1;
+    dumping->turn = NULL;
 }
 
 /* Another rank reads or writes it: has it done so? */
@@ -245,14 +237,14 @@ static void begin_again(weft_context *ctx, bool signalled)
     weft__dump dump;
     weft__dump_text read;
     weft_status status = dump_of(ctx, dumping->again_why, true, &dump);
-    int turn = status == WEFT_OK ? weft__dump_turn_take(dump.records, dump.run, dump.place) : -1;
-    if (status == WEFT_OK && weft__dump_turn_is_fresh(turn, request, signalled)) {
+    if (status == WEFT_OK) {
+        weft__dump_turn *turn = weft__dump_turn_open(dump.records, dump.run, dump.place);
+        const bool is_ours = weft__dump_turn_take_again(turn, request, signalled);
         weft__dump_turn_close(turn);
-        return;
+        if (!is_ours) return;
+        status = read_again(ctx, &dump, request, &read);
     }
-    if (status == WEFT_OK) status = read_again(ctx, &dump, request, turn, &read);
-    weft__dump_turn_close(turn);
-    if (status == WEFT_OK) dumping->again = weft__dump_writer_start(&dump, &read, -1, weft__alarm_wake);
+    if (status == WEFT_OK) dumping->again = weft__dump_writer_start(&dump, &read, NULL, weft__alarm_wake);
     if (!dumping->again) tell(ctx, dumping->again_why, true, WEFT_ERR_SYSTEM, weft_last_error());
 }
 
@@ -354,15 +346,18 @@ weft_status weft_dump(weft_context *ctx, const char *why)
     char path[WEFT__DUMP_PATH_BYTES];
     weft__dump dump;
     weft__dump_text text;
-    int turn;
+    weft__dump_turn *turn;
+    uint64_t request;
     weft_status status = weft__usable(ctx);
     if (status != WEFT_OK) return status;
     why = why ? why : "the program asked for it";
     status = dump_of(ctx, why, true, &dump);
     if (status != WEFT_OK) return status;
-    turn = weft__dump_turn_take(dump.records, dump.run, dump.place);
-    status = read_again(ctx, &dump, weft__dump_request(ctx), turn, &text);
+    request = weft__dump_request(ctx);
+    turn = weft__dump_turn_open(dump.records, dump.run, dump.place);
+    weft__dump_turn_take_anew(turn, request);
     weft__dump_turn_close(turn);
+    status = read_again(ctx, &dump, request, &text);
     if (status != WEFT_OK) return status;
     status = weft__dump_write(&dump, &text, path, sizeof path);
     weft__dump_text_free(&text);

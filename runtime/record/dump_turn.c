@@ -1,24 +1,27 @@
 /* dump_turn.c - see dump_turn.h. */
 #include "dump_turn.h"
 #include "born.h"
-#include "clock.h"
-#include "descriptor.h"
 #include "dump.h"
 #include "layout.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <sys/file.h>
-#include <time.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#define WAIT_NS (200 * WEFT__MS)
+/* The file. */
+struct weft__dump_turn {
+    weft__word first;   /* stage, birth and number of the process that has come so far */
+    weft__word read;    /* for another dump than the first: when, in milliseconds, and by which process */
+    weft__word request; /* and for which request */
+};
 
-/* Words of 8 bytes; behind the first dump's stand those of the others: when they were read last, by which process, and for
- * which request. */
-enum { STAGE, PID, BORN, WORDS, READ_NS = WORDS };
+enum { PID_BITS = 22 /* the kernel's own limit */, STAGE_BITS = 3, STAGE_AT = 64 - STAGE_BITS };
+
+#define PID_MASK  ((UINT64_C(1) << PID_BITS) - 1)
+#define BORN_MASK ((UINT64_C(1) << (STAGE_AT - PID_BITS)) - 1)
 
 static void path_of(const char *records, const char *run, int place, char path[PATH_MAX])
 {
@@ -27,74 +30,101 @@ static void path_of(const char *records, const char *run, int place, char path[P
     snprintf(path, PATH_MAX, "%s/" WEFT__RECORD_NAME "%.16s%s" WEFT__RECORD_DUMPS, records, run, whose);
 }
 
-int weft__dump_turn_take(const char *records, const char *run, int place)
+weft__dump_turn *weft__dump_turn_open(const char *records, const char *run, int place)
 {
-    struct timespec moment = {.tv_nsec = WEFT__MS};
-    int64_t until = weft__now_ns() + WAIT_NS;
+    void *map = MAP_FAILED;
     char path[PATH_MAX];
-    int turn;
+    int fd;
     path_of(records, run, place, path);
-    turn = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    weft__descriptor_own(turn);
-    while (turn >= 0 && flock(turn, LOCK_EX | LOCK_NB) && weft__now_ns() < until) nanosleep(&moment, NULL);
-    return turn;
+    fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return NULL;
+    if (!posix_fallocate(fd, 0,
+                         sizeof(weft__dump_turn))) /* who touches what has no memory is ended by the kernel */
+        map = mmap(NULL, sizeof(weft__dump_turn), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return map == MAP_FAILED ? NULL : map;
 }
 
-static bool is_given_up(const int64_t words[WORDS])
+void weft__dump_turn_close(weft__dump_turn *turn)
 {
-    if (words[STAGE] != WEFT__DUMP_READING && words[STAGE] != WEFT__DUMP_UNWRITTEN) return false;
-    return weft__born(words[PID]) != words[BORN] || weft__is_stopped(words[PID]);
+    if (turn) munmap(turn, sizeof *turn);
 }
 
-weft__dump_stage weft__dump_turn_stage(int turn)
+/* ---- the first one ---- */
+
+static uint64_t word_of(weft__dump_stage stage, int64_t pid)
 {
-    int64_t words[WORDS];
-    if (turn < 0 || pread(turn, words, sizeof words, 0) != (ssize_t)sizeof words) return WEFT__DUMP_UNREAD;
-    if (is_given_up(words)) return WEFT__DUMP_UNREAD;
-    return words[STAGE] >= WEFT__DUMP_UNREAD && words[STAGE] <= WEFT__DUMP_NOT_WRITTEN
-               ? (weft__dump_stage)words[STAGE]
-               : WEFT__DUMP_UNREAD;
+    const uint64_t born = (uint64_t)weft__born(pid) & BORN_MASK;
+    return (uint64_t)stage << STAGE_AT | born << PID_BITS | (uint64_t)pid;
 }
 
-void weft__dump_turn_note(int turn, weft__dump_stage stage)
+static weft__dump_stage stage_in(uint64_t word)
 {
-    const int64_t pid = getpid(), words[WORDS] = {[STAGE] = stage, [PID] = pid, [BORN] = weft__born(pid)};
-    int64_t before[WORDS];
-    if (turn < 0) return;
-    if (stage != WEFT__DUMP_READING && (pread(turn, before, sizeof before, 0) != (ssize_t)sizeof before ||
-                                        before[PID] != pid || before[BORN] != words[BORN]))
-        return;
-    if (pwrite(turn, words, sizeof words, 0) != (ssize_t)sizeof words) return; /* each rank is alone */
+    const uint64_t stage = word >> STAGE_AT;
+    const int64_t pid = (int64_t)(word & PID_MASK);
+    if (stage == WEFT__DUMP_WRITTEN || stage == WEFT__DUMP_NOT_WRITTEN) return (weft__dump_stage)stage;
+    if (stage != WEFT__DUMP_READING && stage != WEFT__DUMP_UNWRITTEN) return WEFT__DUMP_UNREAD;
+    if (word != word_of((weft__dump_stage)stage, pid) || weft__is_stopped(pid)) return WEFT__DUMP_UNREAD;
+    return (weft__dump_stage)stage;
 }
 
-void weft__dump_turn_stamp(int turn, uint64_t request)
+weft__dump_stage weft__dump_turn_stage(const weft__dump_turn *turn)
 {
-    const int64_t words[] = {weft__now_ns(), getpid(), (int64_t)request};
-    if (turn < 0) return;
-    if (pwrite(turn, words, sizeof words, READ_NS * sizeof words[0]) != (ssize_t)sizeof words)
-        return; /* as above */
+    return turn ? stage_in(atomic_load(&turn->first)) : WEFT__DUMP_UNREAD;
 }
 
-bool weft__dump_turn_is_fresh(int turn, uint64_t request, bool by_another)
+bool weft__dump_turn_take(weft__dump_turn *turn)
 {
-    int64_t words[3], now_ns = weft__now_ns();
-    if (turn < 0 || pread(turn, words, sizeof words, READ_NS * sizeof words[0]) != (ssize_t)sizeof words)
-        return false;
-    if (words[2] == (int64_t)request) return true;
-    return words[0] <= now_ns && words[0] > now_ns - WEFT__DUMP_FRESH_NS &&
-           !(by_another && words[1] == getpid());
+    const uint64_t mine = word_of(WEFT__DUMP_READING, getpid());
+    uint64_t before;
+    if (!turn) return true;
+    before = atomic_load(&turn->first);
+    while (stage_in(before) == WEFT__DUMP_UNREAD)
+        if (atomic_compare_exchange_strong(&turn->first, &before, mine)) return true;
+    return false;
 }
 
-void weft__dump_turn_pass(int turn)
+void weft__dump_turn_note(weft__dump_turn *turn, weft__dump_stage stage)
 {
-    if (turn >= 0) flock(turn, LOCK_UN);
+    const int64_t pid = getpid();
+    const uint64_t mine = word_of(stage, pid);
+    uint64_t before;
+    if (!turn) return;
+    before = atomic_load(&turn->first);
+    while (before << STAGE_BITS == mine << STAGE_BITS)
+        if (atomic_compare_exchange_strong(&turn->first, &before, mine)) return;
 }
 
-void weft__dump_turn_close(int turn)
+/* ---- those after it ---- */
+
+static bool is_fresh(uint64_t read, uint64_t now_ms, bool by_another)
 {
-    if (turn < 0) return;
-    weft__descriptor_disown(turn);
-    close(turn);
+    const uint64_t read_ms = read >> PID_BITS, fresh_ms = WEFT__DUMP_FRESH_NS / WEFT__MS;
+    if (!read || read_ms > now_ms || now_ms - read_ms >= fresh_ms) return false;
+    return !(by_another && (read & PID_MASK) == (uint64_t)getpid());
+}
+
+bool weft__dump_turn_take_again(weft__dump_turn *turn, uint64_t request, bool by_another)
+{
+    const uint64_t now_ms = (uint64_t)(weft__now_ns() / WEFT__MS);
+    const uint64_t mine = now_ms << PID_BITS | (uint64_t)getpid();
+    uint64_t before;
+    if (!turn) return true;
+    before = atomic_load(&turn->read);
+    do {
+        if (is_fresh(before, now_ms, by_another) || (before && atomic_load(&turn->request) == request))
+            return false;
+    } while (!atomic_compare_exchange_strong(&turn->read, &before, mine));
+    atomic_store(&turn->request, request);
+    return true;
+}
+
+void weft__dump_turn_take_anew(weft__dump_turn *turn, uint64_t request)
+{
+    const uint64_t now_ms = (uint64_t)(weft__now_ns() / WEFT__MS);
+    if (!turn) return;
+    atomic_store(&turn->read, now_ms << PID_BITS | (uint64_t)getpid());
+    atomic_store(&turn->request, request);
 }
 
 void weft__dump_turn_remove(const char *records, const char *run, int place)

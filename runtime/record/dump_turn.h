@@ -1,9 +1,9 @@
 /* dump_turn.h - which of the ranks of a host reads their records for the first dump of a run, and how far it has come.
  *
  * It is told in the file `record.RUN.dumps` beside the records, of one host of several `record.RUN.PLACE.dumps`
- * (layout.h, dump.h), so in memory: whoever asks is never kept by
- * the folder of the dumps.  Who is about to read notes so under the lock, and reads without it: the others see that, and
- * leave it alone, as long as that process lives and is not stopped. */
+ * (layout.h, dump.h), so in memory: whoever asks is never kept by the folder of the dumps.  Nothing there is locked, for
+ * who is stopped with a lock would hold up all: the turn is one word, which ranks take by compare and swap, from nobody
+ * or from a process that has died or is stopped. */
 #ifndef WEFT_RECORD_DUMP_TURN_H
 #define WEFT_RECORD_DUMP_TURN_H
 
@@ -22,19 +22,24 @@ typedef enum weft__dump_stage {
     WEFT__DUMP_NOT_WRITTEN /* it could not be */
 } weft__dump_stage;
 
-/* Waits a moment for the lock; who is stopped with it is not waited for longer, and then several may read.
- * Returns a descriptor; -1: there can be no such file, and each rank is alone (all below take that). */
-int weft__dump_turn_take(const char *records, const char *run, int place);
-weft__dump_stage weft__dump_turn_stage(int turn);
-/* This process has come so far with the run's first dump; nothing, but for READING, where another one has taken its turn. */
-void weft__dump_turn_note(int turn, weft__dump_stage stage);
-/* For dumps that are not the first, while the lock is held: the records are read now for that request; and whether they
- * have been for it, or in the last WEFT__DUMP_FRESH_NS, by any process or by another than this one. */
-void weft__dump_turn_stamp(int turn, uint64_t request);
-bool weft__dump_turn_is_fresh(int turn, uint64_t request, bool by_another);
-/* Others may read. */
-void weft__dump_turn_pass(int turn);
-void weft__dump_turn_close(int turn);
+typedef struct weft__dump_turn weft__dump_turn;
+
+/* NULL: there can be no such file, and each rank is alone (all below take that). */
+weft__dump_turn *weft__dump_turn_open(const char *records, const char *run, int place);
+void weft__dump_turn_close(weft__dump_turn *turn);
+
+/* True: this process is to read them, and has noted that it does.  False: another one does or has done, or this one. */
+bool weft__dump_turn_take(weft__dump_turn *turn);
+weft__dump_stage weft__dump_turn_stage(const weft__dump_turn *turn);
+/* This process, whose turn it is, has come so far; nothing where another one has taken its turn. */
+void weft__dump_turn_note(weft__dump_turn *turn, weft__dump_stage stage);
+
+/* For dumps that are not the first, before the records are read for that request.  False: they have been in the last
+ * WEFT__DUMP_FRESH_NS, by any process or by another than this one, or were for it. */
+bool weft__dump_turn_take_again(weft__dump_turn *turn, uint64_t request, bool by_another);
+/* As if that were true: whoever asks now wants to have what is there now. */
+void weft__dump_turn_take_anew(weft__dump_turn *turn, uint64_t request);
+
 /* No dump of this run will be made any more that another rank has to know of. */
 void weft__dump_turn_remove(const char *records, const char *run, int place);
 #endif

@@ -28,8 +28,8 @@
  * this host, PID CODE SIGNAL ASKED, where ASKED is 1 if weft-run had asked it to end. */
 #define WEFT__RECORD_EXITS ".exits"
 /* And `record.RUN.dumps`, or `record.RUN.RANK.dumps` by the lowest rank of one host of several, where a dump has been
- * asked for: three words, the stage of the first one (dump_turn.h), and the number and the birth of the process that has
- * come so far; and three about those after it. */
+ * asked for: a word about the first one (dump_turn.c), with its stage and the process that has come so far, and two about
+ * those after it. */
 #define WEFT__RECORD_DUMPS ".dumps"
 
 typedef _Atomic uint64_t weft__word;

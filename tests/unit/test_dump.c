@@ -6,11 +6,15 @@
 #include "record_file.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -188,47 +192,163 @@ static void test_places(void **state)
     }
 }
 
-/* One reads and writes for all; if it dies, the next does. */
+/* One reads and writes for all. */
 static void test_turn(void **state)
 {
-    int mine, other, beside, status;
-    pid_t child;
+    weft__dump_turn *mine = weft__dump_turn_open(folder, RUN, WEFT__NO_PLACE),
+                    *other = weft__dump_turn_open(folder, RUN, WEFT__NO_PLACE), *beside;
     (void)state;
-    mine = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
-    assert_true(mine >= 0);
+    assert_non_null(mine);
     assert_int_equal(weft__dump_turn_stage(mine), WEFT__DUMP_UNREAD);
-    weft__dump_turn_note(mine, WEFT__DUMP_READING);
-    weft__dump_turn_pass(mine);
-    other = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
+    weft__dump_turn_note(mine, WEFT__DUMP_WRITTEN); /* it is nobody's yet */
+    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNREAD);
+    assert_true(weft__dump_turn_take(mine));
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_READING);
+    assert_false(weft__dump_turn_take(other));
     weft__dump_turn_note(mine, WEFT__DUMP_UNWRITTEN);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNWRITTEN);
+    assert_false(weft__dump_turn_take(other));
     weft__dump_turn_note(mine, WEFT__DUMP_WRITTEN);
     assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_WRITTEN);
-    beside = weft__dump_turn_take(folder, RUN, 0); /* another host's, in the same folder */
+    assert_false(weft__dump_turn_take(other));
+    beside = weft__dump_turn_open(folder, RUN, 0); /* another host's, in the same folder */
     assert_int_equal(weft__dump_turn_stage(beside), WEFT__DUMP_UNREAD);
     weft__dump_turn_close(beside);
     weft__dump_turn_remove(folder, RUN, 0);
-    child = fork();
-    if (!child) {
-        int its = weft__dump_turn_take(folder, RUN, WEFT__NO_PLACE);
-        weft__dump_turn_note(its, WEFT__DUMP_UNWRITTEN); /* the turn is another's */
-        weft__dump_turn_note(its, WEFT__DUMP_READING);
-        raise(SIGSTOP);
-        weft__dump_turn_note(its, WEFT__DUMP_UNWRITTEN);
-        _exit(0); /* it has none of ours */
-    }
-    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-    assert_true(WIFSTOPPED(status));
-    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNREAD);
-    kill(child, SIGCONT);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_int_equal(weft__dump_turn_stage(other), WEFT__DUMP_UNREAD);
     weft__dump_turn_close(mine);
     weft__dump_turn_close(other);
     weft__dump_turn_remove(folder, RUN, WEFT__NO_PLACE);
-    assert_int_equal(weft__dump_turn_take("/nowhere/at/all", RUN, WEFT__NO_PLACE), -1);
-    assert_int_equal(weft__dump_turn_stage(-1), WEFT__DUMP_UNREAD);
+    assert_null(weft__dump_turn_open("/nowhere/at/all", RUN, WEFT__NO_PLACE));
+    assert_int_equal(weft__dump_turn_stage(NULL), WEFT__DUMP_UNREAD);
+    assert_true(weft__dump_turn_take(NULL));
+    weft__dump_turn_note(NULL, WEFT__DUMP_UNWRITTEN);
+    weft__dump_turn_close(NULL);
+}
+
+/* Whoever takes the turn stops with it. */
+static pid_t start_reader(void)
+{
+    pid_t child = fork();
+    int status;
+    if (!child) {
+        weft__dump_turn *its = weft__dump_turn_open(folder, RUN, WEFT__NO_PLACE);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody behind who is stopped */
+        if (!weft__dump_turn_take(its)) _exit(1);
+        raise(SIGSTOP);
+        weft__dump_turn_note(its, WEFT__DUMP_UNWRITTEN);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    return child;
+}
+
+static void end_reader(pid_t child)
+{
+    int status;
+    assert_int_equal(kill(child, SIGCONT), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* If that one is stopped, or dies, another one does, whose note it does not write over. */
+static void test_stands_in(void **state)
+{
+    weft__dump_turn *mine = weft__dump_turn_open(folder, RUN, WEFT__NO_PLACE);
+    pid_t child = start_reader();
+    (void)state;
+    assert_int_equal(weft__dump_turn_stage(mine), WEFT__DUMP_UNREAD);
+    weft__dump_turn_note(mine, WEFT__DUMP_WRITTEN); /* it is another one's */
+    end_reader(child);
+    assert_int_equal(weft__dump_turn_stage(mine), WEFT__DUMP_UNREAD);
+    child = start_reader();
+    assert_true(weft__dump_turn_take(mine));
+    end_reader(child);
+    assert_int_equal(weft__dump_turn_stage(mine), WEFT__DUMP_READING);
+    weft__dump_turn_note(mine, WEFT__DUMP_UNREAD); /* it could not */
+    end_reader(start_reader());
+    weft__dump_turn_close(mine);
+    weft__dump_turn_remove(folder, RUN, WEFT__NO_PLACE);
+}
+
+enum { CROWD = 8 };
+
+/* What the crowd shares. */
+typedef struct crowd {
+    _Atomic int here, asked, taken;
+    _Atomic bool begins, is_over;
+} crowd;
+
+static void await(_Atomic int *count)
+{
+    while (atomic_load(count) < CROWD) sched_yield();
+}
+
+/* Who has it lives for as long as others ask. */
+static void ask_for_turn(crowd *all, uint64_t request)
+{
+    weft__dump_turn *its = weft__dump_turn_open(folder, RUN, WEFT__NO_PLACE);
+    atomic_fetch_add(&all->here, 1);
+    while (!atomic_load(&all->begins)) sched_yield();
+    if (request ? weft__dump_turn_take_again(its, request, false) : weft__dump_turn_take(its))
+        atomic_fetch_add(&all->taken, 1);
+    atomic_fetch_add(&all->asked, 1);
+    while (!atomic_load(&all->is_over)) sched_yield();
+    _exit(0);
+}
+
+/* How many of so many at once have it; request 0: of the first dump. */
+static int taken_by_crowd(uint64_t request)
+{
+    crowd *all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int taken;
+    assert_ptr_not_equal(all, MAP_FAILED);
+    for (int i = 0; i < CROWD; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (!child) ask_for_turn(all, request);
+    }
+    await(&all->here);
+    atomic_store(&all->begins, true);
+    await(&all->asked);
+    atomic_store(&all->is_over, true);
+    for (int i = 0; i < CROWD; i++) assert_true(wait(NULL) > 0);
+    taken = atomic_load(&all->taken);
+    munmap(all, sizeof *all);
+    return taken;
+}
+
+/* Each time the last one to have the first has died. */
+static void test_one_of_many(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 8; round++) assert_int_equal(taken_by_crowd(0), 1);
+    assert_int_equal(taken_by_crowd(1), 1);
+    assert_int_equal(taken_by_crowd(1), 0);
+    weft__dump_turn_remove(folder, RUN, WEFT__NO_PLACE);
+}
+
+/* A signal goes to all ranks of a host and one of them reads, but who has just read does so again. */
+static void test_again(void **state)
+{
+    weft__dump_turn *mine = weft__dump_turn_open(folder, RUN, WEFT__NO_PLACE);
+    pid_t child;
+    int status;
+    (void)state;
+    assert_true(weft__dump_turn_take_again(mine, 5, true));
+    assert_false(weft__dump_turn_take_again(mine, 5, true));
+    assert_true(weft__dump_turn_take_again(mine, 6, true));
+    assert_false(weft__dump_turn_take_again(mine, 7, false));
+    weft__dump_turn_take_anew(mine, 8);
+    assert_false(weft__dump_turn_take_again(mine, 8, false));
+    child = fork();
+    if (!child) _exit(weft__dump_turn_take_again(mine, 9, true));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    weft__dump_turn_close(mine);
+    weft__dump_turn_remove(folder, RUN, WEFT__NO_PLACE);
+    assert_true(weft__dump_turn_take_again(NULL, 1, true));
+    weft__dump_turn_take_anew(NULL, 1);
 }
 
 int main(void)
@@ -238,6 +358,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_written, open_ranks, close_ranks),
         cmocka_unit_test_setup_teardown(test_places, open_ranks, close_ranks),
         cmocka_unit_test_setup_teardown(test_turn, open_ranks, close_ranks),
+        cmocka_unit_test_setup_teardown(test_stands_in, open_ranks, close_ranks),
+        cmocka_unit_test_setup_teardown(test_one_of_many, open_ranks, close_ranks),
+        cmocka_unit_test_setup_teardown(test_again, open_ranks, close_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
