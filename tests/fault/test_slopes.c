@@ -3,8 +3,8 @@
  * Every rank is on a host of its own, where each of them costs most.  They are counted where they leave a rank: the
  * linker puts functions of this file around those that connect and send.  A message counts for what it is about, and a
  * connection for the message that it is made for, whenever that is: on a busy machine some ranks still tell of a death
- * while others shrink the group.  The bounds say how each may grow, and look at no clock.  SLOPES_TABLE=1 shows what
- * was counted. */
+ * while others shrink the group.  The bounds say how each may grow, and look at no clock; a job that is over one is run
+ * again.  SLOPES_TABLE=1 shows what was counted. */
 #include "job.h"
 #include "p2p.h"
 #include "protocol.h"
@@ -12,9 +12,11 @@
 
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <zmq.h>
 
 enum { CONNECTIONS, MESSAGES, BYTES, COUNTED };
@@ -239,14 +241,46 @@ static int log2_of(int n)
     return log;
 }
 
+/* One of so many jobs must keep to the bounds: whoever gets no processor in time has others ask and tell more, never less. */
+enum { TRIES = 3 };
+static int tries_left;
+static bool *is_over_bounds; /* of all ranks and of who begins them */
+
+__attribute__((format(printf, 1, 2))) static void over_bounds(const char *format, ...)
+{
+    char sentence[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    if (!tries_left) job_fail(__FILE__, __LINE__, "%s", sentence);
+    printf("once more: %s\n", sentence);
+    fflush(stdout);
+    *is_over_bounds = true;
+}
+
+static void slope(void **state)
+{
+    is_over_bounds =
+        mmap(NULL, sizeof *is_over_bounds, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(is_over_bounds, MAP_FAILED);
+    tries_left = TRIES;
+    do {
+        tries_left--;
+        *is_over_bounds = false;
+        job_run(*state);
+    } while (*is_over_bounds);
+    munmap(is_over_bounds, sizeof *is_over_bounds);
+}
+
 /* At most so many: by all ranks together for each of them, and by one rank alone. */
 static void check(job_rank *me, phase p, int what, int64_t each, int64_t one)
 {
     int64_t sum = sum_of(me, p, what), most = most_of(me, p, what), in_all = each * me->size;
     if (sum <= in_all && most <= one) return;
-    job_fail(__FILE__, __LINE__, "%s of %d ranks, %s: %lld in all, %lld of one rank; at most %lld and %lld",
-             phase_names[p], me->size, what_names[what], (long long)sum, (long long)most, (long long)in_all,
-             (long long)one);
+    over_bounds("%s of %d ranks, %s: %lld in all, %lld of one rank; at most %lld and %lld", phase_names[p],
+                me->size, what_names[what], (long long)sum, (long long)most, (long long)in_all,
+                (long long)one);
 }
 
 static void join_alone(job_rank *me)
@@ -284,11 +318,12 @@ static void check_join(job_rank *me)
     check(me, MEET, CONNECTIONS, log2_of(me->size) + 1, 2 * log2_of(me->size));
 }
 
-/* What is repeated of breaks before a goodbye goes to those that a rank has talked to, which are some log2 P. */
+/* What is repeated of breaks before a goodbye goes to those that a rank has talked to, which are some log2 P; where a group
+ * has been shrunk its lead has talked to all, and may tell each of a break, of its leaving and that all leave. */
 static void check_finalize(job_rank *me)
 {
     check(me, FINALIZE, CONNECTIONS, 2, 2 * log2_of(me->size));
-    check(me, FINALIZE, MESSAGES, 3 * log2_of(me->size), 2 * me->size);
+    check(me, FINALIZE, MESSAGES, 3 * log2_of(me->size), (dies < 0 ? 2 : 3) * me->size);
 }
 
 /* A rank whose question comes when a round has been over for some time begins another one: how many rounds there are depends
@@ -306,8 +341,7 @@ static void check_late(job_rank *me)
     most = 6 + (waited_ms - LATE_MS) / STALE_MS;
     if (getenv("SLOPES_TABLE")) printf("%3d ranks  %lld rounds\n", me->size, (long long)rounds);
     if (rounds > most)
-        job_fail(__FILE__, __LINE__, "who is late of %d ranks was collected %lld times", me->size,
-                 (long long)rounds);
+        over_bounds("who is late of %d ranks was collected %lld times", me->size, (long long)rounds);
     check(me, LATE, CONNECTIONS, 2 * ABOVE_MOST, (2 + rounds) * edges);
     check(me, LATE, MESSAGES, 2 * ABOVE_MOST * (1 + rounds), 2 * (2 + rounds) * edges);
 }
@@ -406,11 +440,17 @@ static void with_a_death(job_rank *me)
     check_finalize(me);
 }
 
-#define SLOPE(n)                                                                                        \
-    JOB_TEST(#n " hosts of one rank, which leave in order", .ranks = n, .body = in_order, .bare = true, \
-             .processes = true),                                                                        \
-        JOB_TEST(#n " hosts, one of which dies", .ranks = n, .body = with_a_death, .bare = true,        \
-                 .processes = true, .killed = UINT64_C(1) << n / 3)
+#define SLOPE_TEST(sentence, ...)                        \
+    {                                                    \
+        sentence, slope, NULL, NULL, &(job_plan)         \
+        {                                                \
+            .bare = true, .processes = true, __VA_ARGS__ \
+        }                                                \
+    }
+#define SLOPE(n)                                                                             \
+    SLOPE_TEST(#n " hosts of one rank, which leave in order", .ranks = n, .body = in_order), \
+        SLOPE_TEST(#n " hosts, one of which dies", .ranks = n, .body = with_a_death,         \
+                   .killed = UINT64_C(1) << n / 3)
 
 int main(int argc, char **argv)
 {
