@@ -241,6 +241,13 @@ static void death_in_the_middle(job_rank *me)
     CHECK_STATUS(WEFT_ERR_PEER, job_await_break(me->world, JOB_WAIT_MS));
 }
 
+/* What ends is waited for until its stream lets go of it, however busy the machine is. */
+static void join_patiently(job_rank *me)
+{
+    job_setenv(me, "WEFT_DRAIN_MS", "30000");
+    job_join(me);
+}
+
 typedef struct ending {
     bool cancels; /* else its time runs out */
     bool shared;  /* over the group's communicator */
@@ -251,8 +258,9 @@ static void ended_in_the_middle(job_rank *me)
 {
     const ending *e = me->arg;
     bool cancels = e->cancels;
-    void *buf = job_buffer(me, large());
     weft_request *req = NULL;
+    join_patiently(me);
+    void *buf = job_buffer(me, large());
     weft_group *group = job_group(me, me->size, "all", 0);
     if (e->shared) make_communicator(me, group);
     const uint64_t before = calls();
@@ -290,6 +298,7 @@ static void ended_in_the_middle(job_rank *me)
  * it, ends too, since it went over the same communicator. */
 static void end_together(job_rank *me)
 {
+    join_patiently(me);
     void *buf = job_buffer(me, large()), *other = job_buffer(me, large());
     weft_group *group = job_group(me, me->size, "all", 0);
     weft_call call = {.stream = device_stream(1)};
@@ -351,7 +360,7 @@ static void one_leaves(job_rank *me)
 
 int main(int argc, char **argv)
 {
-#define ENDED(...) .body = ended_in_the_middle, .arg = &(const ending)__VA_ARGS__
+#define ENDED(...) .bare = true, .body = ended_in_the_middle, .arg = &(const ending)__VA_ARGS__
     const struct CMUnitTest tests[] = {
         JOB_TEST("on the group's communicator", .ranks = 4, .body = on_the_groups),
         JOB_TEST("of a group of two, messages first", .ranks = 2, .body = one_for_both, .processes = true),
@@ -369,7 +378,7 @@ int main(int argc, char **argv)
         JOB_TEST("cancelled in the middle", .ranks = 3, ENDED({true, false})),
         JOB_TEST("time runs out in the middle of one on the group's", .ranks = 3, ENDED({false, true})),
         JOB_TEST("cancelled in the middle of one on the group's", .ranks = 3, ENDED({true, true})),
-        JOB_TEST("those on the group's end together", .ranks = 3, .body = end_together),
+        JOB_TEST("those on the group's end together", .ranks = 3, .bare = true, .body = end_together),
         JOB_TEST("a third rank leaves", .ranks = 3, .body = one_leaves),
     };
     return JOB_MAIN(tests, argc, argv);
