@@ -2,8 +2,8 @@
  *
  * libzmq judges the length of each frame as soon as it is said, also before the other end has proved anything, and keeps what
  * has come of it meanwhile.  So no socket takes long frames, and what is longer goes as several that are one message, which
- * ZeroMQ hands over whole or not at all.  Whoever has proved the job's secret can send as many of them as it likes: ZeroMQ
- * holds what is not whole yet, and only then it is seen here to be too long. */
+ * ZeroMQ hands over whole or not at all.  Whoever has proved the job's secret can send as many of them as it likes, and ZeroMQ
+ * holds what is not whole yet; who goes on without end is cut off (unfinished.h). */
 #ifndef WEFT_NET_SLICES_H
 #define WEFT_NET_SLICES_H
 #include <stdbool.h>

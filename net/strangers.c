@@ -9,6 +9,7 @@
 #include "zap.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -28,6 +29,9 @@
 #define ATTEMPTS   3   /* of a rank whose secret is another, before it gives up */
 #define LOOK_MS    100 /* least time between two checks of where those that have gone came from, */
 #define LOOK_SHARE 20  /* and so many times what the last one took: who comes often makes nobody slow */
+#define HELD_MS    200 /* least time between two looks at what has come of messages that are not whole, */
+#define HELD_SOON  20  /* while there is much of one, */
+#define HELD_MUCH  (UINT64_C(1) << 18) /* as this is */
 #define EVENTS     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
 
 static int share_of_descriptors(void)
@@ -43,6 +47,7 @@ weft_status weft__strangers_open(weft__strangers *s, void *context, void *socket
     char events[64];
     int unlimited = 0;
     s->socket = socket;
+    s->next_ns = WEFT__NEVER;
     s->most = share_of_descriptors();
     snprintf(events, sizeof events, "inproc://weft-strangers-%u", made++);
     s->monitor = zmq_socket(context, ZMQ_PAIR);
@@ -112,6 +117,12 @@ static weft__address peer_of(const weft__strangers *s, int fd)
     return where;
 }
 
+static int64_t next_look(const weft__strangers *s, int64_t now_ns)
+{
+    const int64_t next_ns = weft__deadline(now_ns, s->wakes_ms);
+    return next_ns > s->held_ns ? next_ns : s->held_ns;
+}
+
 static void note(weft__strangers *s, int fd)
 {
     if (fd >= s->room) {
@@ -124,6 +135,7 @@ static void note(weft__strangers *s, int fd)
     }
     s->by_fd[fd] = (weft__stranger){.since = ++s->arrivals, .where = peer_of(s, fd)};
     s->count++;
+    if (s->longest && s->next_ns == WEFT__NEVER) s->next_ns = next_look(s, weft__now_ns());
 }
 
 static bool is_told(const weft__strangers *s, const char *where)
@@ -211,6 +223,7 @@ bool weft__strangers_spoke(weft__strangers *s, int fd)
 {
     take_events(s);
     forget(s, fd);
+    if (fd >= 0 && fd < s->room) s->by_fd[fd].unfinished.spoke = true;
     return fd < 0 || fd >= s->room || !s->by_fd[fd].ended;
 }
 
@@ -224,9 +237,56 @@ static void shut(const weft__strangers *s, int fd)
     if (mine != fd) close(mine);
 }
 
+/* What it has said is the beginning of a message that nobody takes. */
+static void end_endless(weft__strangers *s, int fd)
+{
+    char where[WEFT__ADDRESS_BYTES];
+    if (!is_ours(s, fd))
+        return; /* it has ended, which is not heard of yet, and another one has its descriptor */
+    weft__address_text(&s->by_fd[fd].where, where);
+    s->endless_told++;
+    weft__log(s->endless_told > WEFT__REFUSED_MOST ? WEFT__INFO : WEFT__WARN,
+              "a connection from %s is ended: %" PRIu64
+              " bytes of one message have come, which may have %zu, and no end of it%s",
+              where, s->by_fd[fd].unfinished.bytes, s->longest,
+              s->endless_told == WEFT__REFUSED_MOST ? "; no further one is told" : "");
+    shut(s, fd);
+    forget(s, fd);
+    s->by_fd[fd].ended = true;
+}
+
+/* That much by one of them. */
+static bool look_at_unfinished(weft__strangers *s, bool *some)
+{
+    bool much = false;
+    for (int fd = 0; fd < s->room; fd++) {
+        weft__stranger *from = &s->by_fd[fd];
+        if (from->ended || from->where.any.sa_family == AF_UNSPEC) continue;
+        *some = true;
+        if (weft__unfinished_is_too_long(&from->unfinished, fd, s->longest)) end_endless(s, fd);
+        much |= from->unfinished.bytes > HELD_MUCH;
+    }
+    return much;
+}
+
+static void bound_unfinished(weft__strangers *s)
+{
+    const int64_t now = weft__now_ns();
+    int64_t began_ns, rest_ns;
+    bool some = false, much;
+    if (!s->longest || now < s->held_ns) return;
+    began_ns = worked_ns();
+    much = look_at_unfinished(s, &some);
+    rest_ns = LOOK_SHARE * (worked_ns() - began_ns);
+    if (rest_ns < (much ? HELD_SOON : HELD_MS) * WEFT__MS) rest_ns = (much ? HELD_SOON : HELD_MS) * WEFT__MS;
+    s->held_ns = now + rest_ns;
+    s->next_ns = much ? s->held_ns : some ? next_look(s, now) : WEFT__NEVER;
+}
+
 void weft__strangers_bound(weft__strangers *s)
 {
     take_events(s);
+    bound_unfinished(s);
     while (s->count > s->most) {
         int oldest = -1;
         for (int fd = 0; fd < s->room; fd++)

@@ -21,6 +21,7 @@
 
 #define QUEUE_MESSAGES 256
 #define LINGER_MS      100
+#define LOOK_MS        10000 /* for messages without end; who is idle sleeps */
 
 struct weft__watchdog_wire {
     int me, world;
@@ -51,6 +52,7 @@ weft_status weft__watchdog_wire_open(const char *address, weft__keys *keys, int 
     wire->router = weft__zmq_rank_socket(wire->context, ZMQ_ROUTER, -1, wire->ipv6, keys);
     status = WEFT_ERR_SYSTEM; /* the sentence is set */
     if (!wire->router) goto dismiss;
+    weft__strangers_limit(&wire->strangers, WEFT__WATCHDOG_WORD_MAX, LOOK_MS);
     if (weft__strangers_open(&wire->strangers, wire->context, wire->router)) goto close_router;
     weft__address_endpoint(address, NULL, any_port, sizeof any_port);
     if (weft__zmq_bind(wire->router, any_port) ||
@@ -253,17 +255,18 @@ void weft__watchdog_wire_sleep(weft__watchdog_wire *const *wires, int n, int wak
                                  .events = POLLIN};
     for (;;) {
         struct timespec left = {0};
-        int64_t ns = deadline_ns == WEFT__NEVER ? 0 : deadline_ns - weft__now_ns();
+        int64_t until_ns = deadline_ns, ns;
         bool ready = false;
         for (int i = 0; i < n; i++) {
             if (!has_message(wires[i])) weft__strangers_bound(&wires[i]->strangers);
             ready |= has_message(wires[i]); /* what has spoken is no stranger: taken first */
+            if (wires[i]->strangers.next_ns < until_ns) until_ns = wires[i]->strangers.next_ns;
         }
+        ns = until_ns == WEFT__NEVER ? 0 : until_ns - weft__now_ns();
         if (ready || ns < 0) ns = 0;
         left.tv_sec = (time_t)(ns / 1000000000);
         left.tv_nsec = (long)(ns % 1000000000);
-        if (ppoll(fds, count, deadline_ns == WEFT__NEVER && !ready ? NULL : &left, NULL) < 0 &&
-            errno != EINTR)
+        if (ppoll(fds, count, until_ns == WEFT__NEVER && !ready ? NULL : &left, NULL) < 0 && errno != EINTR)
             break;
         if (fds[0].revents & POLLIN) {
             uint64_t rings;

@@ -247,6 +247,7 @@ static void *relay_serve(void *arg)
         take_from_server(relay);
         take_events(relay);
         until_ns = weft__relay_settle(relay, weft__now_ns());
+        if (relay->strangers.next_ns < until_ns) until_ns = relay->strangers.next_ns;
         if (items[3].socket != relay->upstream) continue; /* it is new */
         stop_ns = atomic_load(&relay->stop_ns);
         if (relay->phase != WEFT__RELAY_SERVING) break;
@@ -283,6 +284,7 @@ weft_status weft__relay_open(void *context, weft__keys *keys, const weft__addres
     made->keys = weft__keys_take(keys);
     made->above = *server;
     made->longest = weft__rendezvous_longest(own ? world : 1);
+    weft__strangers_limit(&made->strangers, made->longest, WEFT__STRANGERS_WAKES_MS);
     atomic_store(&made->stop_ns, WEFT__NEVER);
     made->order_fd = -1;
     weft__relay_name(keys, server, name);

@@ -58,7 +58,8 @@ static void take_all(weft__rendezvous_server *s, zmq_msg_t *msg)
  * such a write fails. */
 static int wait_ms(const weft__rendezvous_server *s, int64_t deadline_ns)
 {
-    const int ms = weft__poll_ms(deadline_ns);
+    const int64_t next_ns = s->strangers.next_ns;
+    const int ms = weft__poll_ms(next_ns < deadline_ns ? next_ns : deadline_ns);
     return has_claims(s) && (ms < 0 || ms > CLAIM_MS) ? CLAIM_MS : ms;
 }
 
@@ -185,6 +186,7 @@ weft_status weft__rendezvous_serve(void *context, weft__address *address, weft__
     if (!s) return weft__fail_memory(sizeof *s, "the server at which ranks meet");
     s->keys = weft__keys_take(keys);
     s->longest = weft__rendezvous_longest(world);
+    weft__strangers_limit(&s->strangers, s->longest, WEFT__STRANGERS_WAKES_MS);
     weft__rendezvous_begin(s, tree);
     memcpy(s->own, own, sizeof s->own);
     memcpy(s->nonce, nonce, sizeof s->nonce);

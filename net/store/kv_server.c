@@ -292,6 +292,11 @@ static bool take_one(weft__kv_server *s, zmq_msg_t *msg)
     return true;
 }
 
+static int64_t next_of(const weft__kv_server *s, int64_t until_ns)
+{
+    return s->strangers.next_ns < until_ns ? s->strangers.next_ns : until_ns;
+}
+
 static void *kv_server_serve(void *arg)
 {
     weft__kv_server *s = arg;
@@ -308,7 +313,7 @@ static void *kv_server_serve(void *arg)
             if (stopping) quiet_ns = weft__deadline(weft__now_ns(), QUIET_MS);
         weft__strangers_bound(&s->strangers);
         if (stopping && (s->open == 0 || weft__now_ns() >= (quiet_ns < stop_ns ? quiet_ns : stop_ns))) break;
-        zmq_poll(items, stopping ? 2 : 3, weft__poll_ms(quiet_ns < stop_ns ? quiet_ns : stop_ns));
+        zmq_poll(items, stopping ? 2 : 3, weft__poll_ms(next_of(s, quiet_ns < stop_ns ? quiet_ns : stop_ns)));
         if (!stopping && items[2].revents & ZMQ_POLLIN) {
             quiet_ns = weft__deadline(weft__now_ns(), QUIET_MS);
             stop_ns = weft__deadline(weft__now_ns(), STOP_MS);
@@ -332,6 +337,7 @@ static weft_status open_router(weft__kv_server *s, const char *address, int *por
     zmq_setsockopt(s->router, ZMQ_SNDHWM, &unlimited, sizeof unlimited);
     s->strangers.seen = on_connection;
     s->strangers.arg = s;
+    weft__strangers_limit(&s->strangers, WEFT__KV_REQUEST_MAX, WEFT__STRANGERS_WAKES_MS);
     if (weft__strangers_open(&s->strangers, s->context, s->router)) return WEFT_ERR_SYSTEM;
     weft__address_endpoint(address, *port ? port : NULL, endpoint, sizeof endpoint);
     if (weft__zmq_bind(s->router, endpoint)) return WEFT_PENDING;
