@@ -23,6 +23,7 @@
 #include <zmq.h>
 
 #define ANSWER_MS      1000 /* for the answer to "what is missing?", past the deadline */
+#define LINGER_MS      250  /* for what ZeroMQ is amid of */
 #define ENDPOINT_BYTES 128
 
 /* One message to be sent, under the link's lock until the thread has taken it. */
@@ -174,6 +175,14 @@ static void give_up_all(weft__kv_link *link)
     weft__lock_drop(&link->lock);
 }
 
+/* A caller may have given up a call whose long value is half out.  ZeroMQ, without linger, may not read the rest of a message once its
+ * socket is closed, and aborts where it has to: where the connection ends just then. */
+static void let_it_finish(weft__kv_link *link)
+{
+    int linger = LINGER_MS;
+    zmq_setsockopt(link->socket.dealer, ZMQ_LINGER, &linger, sizeof linger);
+}
+
 static void *kv_link_attend(void *arg)
 {
     weft__kv_link *link = arg;
@@ -200,6 +209,7 @@ static void *kv_link_attend(void *arg)
     }
     zmq_msg_close(&header);
     zmq_msg_close(&payload);
+    if (!ended) let_it_finish(link);
     give_up_all(link);
     return NULL;
 }
