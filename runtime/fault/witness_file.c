@@ -229,7 +229,7 @@ static weft_status link_as(const weft__witness_place *p, record *r, const char *
 
 /* Generation 0 first: who links another one behind that finds it gone, and has no answer.  Where it may stay, or come back behind
  * a loss of power, all others stay: without them it says that nothing was promised, to a rank that needs them yet. */
-static weft_status remove_files(const weft__witness_place *p, uint32_t last)
+static weft_status remove_files(const weft__witness_place *p, uint32_t last, const unsigned char *gone)
 {
     file_name name;
     weft_status status;
@@ -242,7 +242,11 @@ static weft_status remove_files(const weft__witness_place *p, uint32_t last)
         unlink(name);
     }
     for (int i = 0; i < p->ranks; i++) {
+        bool writes;
         mark_name(p, i, name);
+        writes = unlink(name) && !(gone && weft__set_has(gone, i));
+        if (writes) continue; /* it lives, though out of the view, and takes its own away itself */
+        beside(p, "new.", (uint32_t)i, name);
         unlink(name);
     }
     return WEFT_OK;
@@ -354,7 +358,7 @@ weft_status weft__witness_leave(const weft__witness_place *p, const unsigned cha
     if (fd < 0) return fail_with(p, "that this rank leaves cannot be written beside it");
     close(fd);
     status = load_last(p, &r);
-    if (status == WEFT_OK && !is_needed(p, &r, gone)) status = remove_files(p, r.generation);
+    if (status == WEFT_OK && !is_needed(p, &r, gone)) status = remove_files(p, r.generation, gone);
     generation_name(p, 0, name);
     if (access(name, F_OK)) unlink(mark); /* somebody has removed it meanwhile */
     return status;
@@ -363,5 +367,5 @@ weft_status weft__witness_leave(const weft__witness_place *p, const unsigned cha
 void weft__witness_remove(const weft__witness_place *p)
 {
     record r;
-    if (load_last(p, &r) == WEFT_OK) (void)remove_files(p, r.generation);
+    if (load_last(p, &r) == WEFT_OK) (void)remove_files(p, r.generation, NULL);
 }

@@ -503,6 +503,17 @@ static weft_status leave(int rank, const unsigned char *gone)
     return weft__witness_leave(&own, gone);
 }
 
+/* As a write that was cut short leaves it. */
+static void write_half(int rank)
+{
+    char path[256];
+    int fd;
+    snprintf(path, sizeof path, "%s/witness.%.16s.new.%d", folder, RUN, rank);
+    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(fd, "weft wit", 8), 8);
+    close(fd);
+}
+
 /* It goes with the last rank of its view that has not died, and all that belongs to it. */
 static void test_who_needs_it(void **state)
 {
@@ -520,6 +531,7 @@ static void test_who_needs_it(void **state)
     assert_int_equal(leave(3, gone), WEFT_OK);
     assert_true(is_there(0));
     weft__set_add(gone, 2);
+    write_half(2); /* as it died */
     assert_int_equal(leave(1, gone), WEFT_OK);
     assert_int_equal(empty_folder(), 0);
     assert_int_equal(leave(2, gone), WEFT_OK); /* late, and alone with that */
