@@ -40,8 +40,8 @@ enum {
     RECONNECT_MS = 1000 * JOB_SLOWER, /* where somebody dies unseen */
     SHRINKS_MOST = 5
 };
-enum { LEFT, BROKEN, GOES_ON, MADE, GROUPS }; /* results of each rank, and behind them its groups */
-enum { BEGUN, OVER };                         /* of rank 0 alone, after those */
+enum { LEFT, BROKEN, GOES_ON, IS_OUT, MADE, GROUPS }; /* results of each rank, and behind them its groups */
+enum { BEGUN, OVER };                                 /* of rank 0 alone, after those */
 enum { TIMES = 16 };
 _Static_assert(GROUPS + SHRINKS_MOST <= TIMES && TIMES + OVER < JOB_RESULTS, "results");
 enum { ALL_DONE }; /* mark */
@@ -187,13 +187,14 @@ static bool work(job_rank *me, const scene *s, unsigned char *room)
 
 /* ---- those who go on ---- */
 
+#define OTHERS_GO_ON "the job goes on without this rank"
+
 /* Where both halves reach the witness, the one that does not go on is told so. */
 static bool is_final(const scene *s, const char *text)
 {
     char setting[32];
     snprintf(setting, sizeof setting, "WEFT_QUORUM=%s", scene_quorum(s));
-    return strstr(text, "the job goes on without this rank") ||
-           (!scene_is_contested(s) && strstr(text, setting));
+    return strstr(text, OTHERS_GO_ON) || (!scene_is_contested(s) && strstr(text, setting));
 }
 
 static weft_status shrink(job_rank *me, const scene *s, weft_group *group, weft_group **next, char *text,
@@ -239,7 +240,10 @@ static weft_group *go_on(job_rank *me, const scene *s)
     char text[1024];
     for (int n = 0; n < SHRINKS_MOST; n++) {
         const weft_status status = shrink(me, s, group, &next, text, sizeof text);
-        if (status == WEFT_ERR_PEER && (!goal || open) && is_final(s, text)) return NULL;
+        if (status == WEFT_ERR_PEER && (!goal || open) && is_final(s, text)) {
+            tell(me, me->rank, IS_OUT, strstr(text, OTHERS_GO_ON) != NULL);
+            return NULL;
+        }
         if (status != WEFT_OK) job_fail(__FILE__, __LINE__, "shrink: %s: %s", weft_status_name(status), text);
         group = next;
         tell(me, me->rank, GROUPS + n, judge_members(group));
@@ -252,27 +256,41 @@ static weft_group *go_on(job_rank *me, const scene *s)
     job_fail(__FILE__, __LINE__, "no group of %x after %d", goal, SHRINKS_MOST);
 }
 
-/* The nth groups of all who have one are the same; by WEFT_QUORUM=any, of all who reach each other. */
+static void compare(job_rank *me, int rank, int mine, int theirs)
+{
+    const unsigned long long members = (unsigned long long)told(me, me->rank, GROUPS + mine),
+                             others = (unsigned long long)told(me, rank, GROUPS + theirs);
+    if (members != others)
+        job_fail(__FILE__, __LINE__, "rank %d has the members %llx by its shrink %d, this one %llx by its %d",
+                 rank, others, theirs, members, mine);
+}
+
+/* The nth groups of all who have one are the same.  By WEFT_QUORUM=any each goes by what it sees, when it sees it: so the last ones
+ * are, of all who reach each other. */
 static void compare_groups(job_rank *me, const scene *s)
 {
     const unsigned others = s->quorum == ANY ? scene_beside(s, me->rank) : scene_all(s);
+    const int made = (int)told(me, me->rank, MADE);
     for (int rank = 0; rank < s->ranks; rank++) {
-        if (!(others >> rank & 1U)) continue;
-        for (int n = 0; lives(s, rank) && n < told(me, rank, MADE) && n < told(me, me->rank, MADE); n++)
-            if (told(me, rank, GROUPS + n) != told(me, me->rank, GROUPS + n))
-                job_fail(__FILE__, __LINE__, "shrink %d: rank %d has the members %llx, this one %llx", n,
-                         rank, (unsigned long long)told(me, rank, GROUPS + n),
-                         (unsigned long long)told(me, me->rank, GROUPS + n));
+        const int theirs = (int)told(me, rank, MADE);
+        if (!(others >> rank & 1U) || !lives(s, rank)) continue;
+        if (s->quorum == ANY && made && theirs) compare(me, rank, made - 1, theirs - 1);
+        for (int n = 0; s->quorum != ANY && n < theirs && n < made; n++) compare(me, rank, n, n);
     }
 }
 
-/* Where the witness decides between two halves, one goes on, and all of it. */
+/* Where the witness decides between two halves, one goes on, and all of it.  Where somebody is told that the job goes on without it,
+ * somebody does. */
 static void compare_halves(job_rank *me, const scene *s)
 {
-    unsigned on = 0;
-    for (int rank = 0; rank < s->ranks; rank++) on |= told(me, rank, GOES_ON) ? 1U << rank : 0;
+    unsigned on = 0, out = 0;
+    for (int rank = 0; rank < s->ranks; rank++) {
+        on |= told(me, rank, GOES_ON) ? 1U << rank : 0;
+        out |= told(me, rank, IS_OUT) ? 1U << rank : 0;
+    }
     if (scene_is_contested(s) && on != s->part && on != s->other)
         job_fail(__FILE__, __LINE__, "of %x and %x go on %x", s->part, s->other, on);
+    if (out && !on) job_fail(__FILE__, __LINE__, "%x are told that others go on, and nobody does", out);
 }
 
 static void check(const ending *e)
