@@ -60,9 +60,12 @@ static void mark_name(const weft__witness_place *p, int rank, file_name name)
     beside(p, "left.", (uint32_t)rank, name);
 }
 
+/* MEMORY: what the process has too little of at the moment. */
 static weft_status fail_with(const weft__witness_place *p, const char *what)
 {
-    return weft__fail_errno(VARIABLE "%.*s: %s", SHOWN, p->path, what);
+    const bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+    weft_status status = weft__fail_errno(VARIABLE "%.*s: %s", SHOWN, p->path, what);
+    return scarce ? WEFT_ERR_MEMORY : status;
 }
 
 static weft_status fail(weft_status status, const weft__witness_place *p, const char *what)
@@ -169,19 +172,30 @@ static bool write_all(int fd, const void *bytes, size_t left)
     return true;
 }
 
-/* What stands in the directory is on the disk. */
-static weft_status sync_directory(const weft__witness_place *p)
+static weft_status open_folder(const weft__witness_place *p, int *folder)
 {
     char name[PATH_MAX];
-    int fd, error = 0;
     snprintf(name, sizeof name, "%s", p->path);
     *(strrchr(name, '/') + 1) = 0;
-    fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_with(p, "its folder cannot be opened");
-    if (fsync(fd) && errno != EINVAL) error = errno; /* some file systems have it there anyway */
-    close(fd);
+    *folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *folder < 0 ? fail_with(p, "its folder cannot be opened") : WEFT_OK;
+}
+
+/* What stands in it is on the disk.  It is closed. */
+static weft_status sync_folder(const weft__witness_place *p, int folder)
+{
+    int error = 0;
+    if (fsync(folder) && errno != EINVAL) error = errno; /* some file systems have it there anyway */
+    close(folder);
     errno = error;
     return error ? fail_with(p, "its folder cannot be written") : WEFT_OK;
+}
+
+static weft_status sync_names(const weft__witness_place *p)
+{
+    int folder;
+    weft_status status = open_folder(p, &folder);
+    return status == WEFT_OK ? sync_folder(p, folder) : status;
 }
 
 /* Under this rank's own name, and on the disk. */
@@ -232,10 +246,16 @@ static weft_status link_as(const weft__witness_place *p, record *r, const char *
 static weft_status remove_files(const weft__witness_place *p, uint32_t last, const unsigned char *gone)
 {
     file_name name;
-    weft_status status;
+    int folder; /* it is there before the first of them goes, behind which nobody tries again */
+    weft_status status = open_folder(p, &folder);
+    if (status != WEFT_OK) return status;
     generation_name(p, 0, name);
-    if (unlink(name) && errno != ENOENT) return fail_with(p, "it cannot be removed");
-    status = sync_directory(p);
+    if (unlink(name) && errno != ENOENT) {
+        status = fail_with(p, "it cannot be removed");
+        close(folder);
+        return status;
+    }
+    status = sync_folder(p, folder);
     if (status != WEFT_OK) return status;
     for (uint32_t i = last; i > 0; i--) {
         generation_name(p, i, name);
@@ -271,7 +291,7 @@ weft_status weft__witness_make(const weft__witness_place *p)
     status = link_as(p, &r, name, &first);
     if (status != WEFT_OK) return status;
     if (!first) return fail(WEFT_ERR_SYSTEM, p, "what this run was to make is there already");
-    status = sync_directory(p);
+    status = sync_names(p);
     if (status != WEFT_OK) unlink(name);
     return status;
 }
@@ -309,7 +329,7 @@ static weft_status ask_once(weft__witness_place *p, const weft__view_message *wo
         if (status != WEFT_OK || !*first) return status;
     }
     /* Where nothing has changed too: whoever has linked that generation may have ended before this. */
-    status = sync_directory(p);
+    status = sync_names(p);
     if (status == WEFT_OK) p->generation = r.generation;
     if (status == WEFT_OK && changed) status = load(p, 0, &r);
     return status;
@@ -345,7 +365,7 @@ static bool is_needed(const weft__witness_place *p, const record *r, const unsig
 }
 
 /* Whoever is the last looks for the others' marks behind making its own. */
-weft_status weft__witness_leave(const weft__witness_place *p, const unsigned char *gone)
+static weft_status leave_once(const weft__witness_place *p, const unsigned char *gone)
 {
     record r;
     file_name mark, name;
@@ -361,6 +381,17 @@ weft_status weft__witness_leave(const weft__witness_place *p, const unsigned cha
     if (status == WEFT_OK && !is_needed(p, &r, gone)) status = remove_files(p, r.generation, gone);
     generation_name(p, 0, name);
     if (access(name, F_OK)) unlink(mark); /* somebody has removed it meanwhile */
+    return status;
+}
+
+/* What this process has not got at the moment, as descriptors, it may have in the next; nobody else would do it. */
+weft_status weft__witness_leave(const weft__witness_place *p, const unsigned char *gone)
+{
+    weft_status status = leave_once(p, gone);
+    while (status == WEFT_ERR_MEMORY && weft__now_ns() < p->until_ns) {
+        nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
+        status = leave_once(p, gone);
+    }
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* test_witness_file.c - the witness of a job in files: what it has promised is kept, by whomever it is asked and whoever is
  * first; one that is damaged, has gone, is another run's or cannot be written answers nothing; and it goes with the last
- * rank.  link, unlink and fsync are this program's, which lets others in between, has a server's answer lost and disks fail. */
+ * rank.  link, unlink, fsync and open are this program's, which lets others in between, has a server's answer lost, disks fail
+ * and no descriptor there. */
 #include "clock.h"
 #include "rank_set.h"
 #include "witness_file.h"
@@ -69,6 +70,25 @@ int fsync(int fd)
     return (int)syscall(SYS_fsync, fd);
 }
 
+static int opens_left; /* of which the last three fail; 0: all are well */
+
+/* Where the process has no descriptor for a moment. */
+int open(const char *file, int oflag, ...)
+{
+    mode_t mode = 0;
+    if (oflag & O_CREAT) {
+        va_list more;
+        va_start(more, oflag);
+        mode = va_arg(more, mode_t);
+        va_end(more);
+    }
+    if (opens_left && --opens_left < 3) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, AT_FDCWD, file, oflag, mode);
+}
+
 static char first_path[256]; /* generation 0 */
 
 static void path_of(int generation, char path[256])
@@ -123,6 +143,7 @@ static int close_folder(void **state)
     (void)state;
     before_link = NULL;
     stays = NULL;
+    opens_left = 0;
     link_answer_is_lost = folders_fail = false;
     (void)empty_folder();
     return rmdir(folder);
@@ -558,6 +579,31 @@ static void test_one_that_cannot_be_removed(void **state)
     assert_int_equal(last_generation(), 1);
 }
 
+/* Nobody else would take it away. */
+static void test_no_descriptor_for_a_moment(void **state)
+{
+    unsigned char gone[WEFT__ACCEPTOR_SET_BYTES] = {0}, ranks;
+    weft__view_message m;
+    bool beyond = false;
+    (void)state;
+    for (int i = 1; i < RANKS; i++) weft__set_add(gone, i);
+    for (int n = 0; !beyond; n++) {
+        (void)ask(word(WEFT__VIEW_ACCEPT, 5, 3), &m, &ranks);
+        opens_left = n + 3;
+        assert_int_equal(leave(0, gone), WEFT_OK);
+        beyond = opens_left;
+        opens_left = 0;
+        assert_int_equal(empty_folder(), 0);
+        assert_true(!beyond || n > 3); /* some have failed */
+        place.generation = 0;
+        assert_int_equal(weft__witness_make(&place), WEFT_OK);
+    }
+    place.until_ns = 1;
+    opens_left = 3;
+    assert_int_equal(leave(0, gone), WEFT_ERR_MEMORY);
+    assert_non_null(strstr(weft_last_error(), "Too many open files"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -581,6 +627,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_the_variable_may_say, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(test_who_needs_it, open_folder, close_folder),
         cmocka_unit_test_setup_teardown(test_one_that_cannot_be_removed, open_folder, close_folder),
+        cmocka_unit_test_setup_teardown(test_no_descriptor_for_a_moment, open_folder, close_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
