@@ -146,6 +146,20 @@ static void draw_roles(scene *s, uint64_t *words)
     s->other = scene_all(s) & ~s->part;
 }
 
+static int living_hosts(const scene *s)
+{
+    int n = 0;
+    for (int h = 0; h < s->hosts; h++) n += (scene_ranks_of(s, h) & ~s->dead) != 0;
+    return n;
+}
+
+/* For so long two hosts may lose each other that a third one hears, and no longer where nobody lives there. */
+static void bound_time(scene *s)
+{
+    if (s->damage->outcome == NOTHING_ENDS && living_hosts(s) < s->damage->hosts_least)
+        s->lasts_ms = s->damage->lasts_ms[0];
+}
+
 /* Behind all else, which is as it was before there was a choice.  Every second one goes by the default. */
 static void draw_quorum(scene *s, uint64_t *words)
 {
@@ -166,6 +180,7 @@ void scene_draw(scene *s, uint64_t seed)
     s->lasts_ms = draw_time(s->damage, &words);
     s->delay_us = pick(&words, 20000);
     draw_roles(s, &words);
+    bound_time(s);
     draw_quorum(s, &words);
     snprintf(s->name, sizeof s->name,
              "seed %llu: %s%s%.0d%s of rank %d, %s, %s, %d ranks, %d host%s (%s), quorum %s",
