@@ -150,9 +150,11 @@ static int close_amid(void)
     begin_way(&w, &thread);
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", w.port);
     if (weft__kv_connect(endpoint, keys, set.deadline_ns, &kv)) return 4;
-    call.deadline_ns = weft__deadline(weft__now_ns(), CALL_MS);
-    if (kv->ops->perform(kv, &call, &result) != WEFT_ERR_TIMEOUT) return 5;
-    while (!atomic_load(&w.still) && weft__now_ns() < set.deadline_ns) job_sleep_ms(1);
+    while (!atomic_load(&w.still) &&
+           weft__now_ns() < set.deadline_ns) { /* one may be given up before it is begun */
+        call.deadline_ns = weft__deadline(weft__now_ns(), CALL_MS);
+        if (kv->ops->perform(kv, &call, &result) != WEFT_ERR_TIMEOUT) return 5;
+    }
     if (!atomic_load(&w.still)) return 6;
     atomic_store(&reaper_is_slow, true);
     kv->ops->close(kv);
