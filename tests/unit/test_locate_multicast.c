@@ -116,7 +116,8 @@ static void missing_ranks_are_named(void **state)
 {
     (void)state;
     cast_at_group(4, "239.77.1.1");
-    for (int i = 0; i < 4; i++) parts[i].timeout_ms = 2500 * JOB_SLOWER;
+    for (int i = 0; i < 4; i++)
+        parts[i].timeout_ms = 5000 * JOB_SLOWER; /* three find each other well within it */
     play_as_processes(3);
     for (int i = 0; i < 3; i++) {
         told(i, WEFT_ERR_TIMEOUT, "joining at 239.77.1.1 port ");
@@ -135,7 +136,7 @@ static void a_wrong_secret_is_told(void **state)
     play_as_processes(3);
     all_met(3);
     for (int i = 0; i < 3; i++)
-        parts[i].secret = i == 2 ? wrong : right, parts[i].timeout_ms = 1200 * JOB_SLOWER;
+        parts[i].secret = i == 2 ? wrong : right, parts[i].timeout_ms = 3000 * JOB_SLOWER;
     play_as_processes(3);
     unsetenv("WEFT_SOCKET_IFNAME");
     told(0, WEFT_ERR_TIMEOUT, "rank 2 is missing");
