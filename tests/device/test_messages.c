@@ -360,7 +360,8 @@ static void one_leaves(job_rank *me)
 
 int main(int argc, char **argv)
 {
-#define ENDED(...) .bare = true, .body = ended_in_the_middle, .arg = &(const ending)__VA_ARGS__
+#define ENDED(...) \
+    .bare = true, .processes = true, .body = ended_in_the_middle, .arg = &(const ending)__VA_ARGS__
     const struct CMUnitTest tests[] = {
         JOB_TEST("on the group's communicator", .ranks = 4, .body = on_the_groups),
         JOB_TEST("of a group of two, messages first", .ranks = 2, .body = one_for_both, .processes = true),
@@ -378,7 +379,8 @@ int main(int argc, char **argv)
         JOB_TEST("cancelled in the middle", .ranks = 3, ENDED({true, false})),
         JOB_TEST("time runs out in the middle of one on the group's", .ranks = 3, ENDED({false, true})),
         JOB_TEST("cancelled in the middle of one on the group's", .ranks = 3, ENDED({true, true})),
-        JOB_TEST("those on the group's end together", .ranks = 3, .bare = true, .body = end_together),
+        JOB_TEST("those on the group's end together", .ranks = 3, .bare = true, .processes = true,
+                 .body = end_together),
         JOB_TEST("a third rank leaves", .ranks = 3, .body = one_leaves),
     };
     return JOB_MAIN(tests, argc, argv);
