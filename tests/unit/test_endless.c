@@ -195,16 +195,23 @@ static void where_ranks_join(void **state)
     is_cut_off(&w, 32 * MIB);
 }
 
+/* A store, and a way from the member to it that ends behind so much. */
+static weft__kv_server *begin_store(void *dealer, way *w, size_t most)
+{
+    weft__kv_server *server;
+    int port = 0;
+    assert_int_equal(weft__kv_serve("127.0.0.1", &port, keys, &server), WEFT_OK);
+    begin_way(w, port, FAST, most);
+    reach(dealer, w);
+    return server;
+}
+
 static void at_a_store(void **state)
 {
     void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys);
-    weft__kv_server *server;
     way w;
-    int port = 0;
+    weft__kv_server *server = begin_store(dealer, &w, FAST_MOST);
     (void)state;
-    assert_int_equal(weft__kv_serve("127.0.0.1", &port, keys, &server), WEFT_OK);
-    begin_way(&w, port, FAST, FAST_MOST);
-    reach(dealer, &w);
     say_endlessly(dealer, (size_t)512 * MIB);
     end_way(&w);
     zmq_close(dealer);
@@ -217,13 +224,9 @@ static void a_long_message_may_take_its_time(void **state)
 {
     const int64_t until = weft__deadline(weft__now_ns(), JOB_WAIT_MS);
     void *dealer = weft__zmq_socket(context, ZMQ_DEALER, false, false, keys);
-    weft__kv_server *server;
     way w;
-    int port = 0;
+    weft__kv_server *server = begin_store(dealer, &w, LONG_MOST);
     (void)state;
-    assert_int_equal(weft__kv_serve("127.0.0.1", &port, keys, &server), WEFT_OK);
-    begin_way(&w, port, FAST, LONG_MOST);
-    reach(dealer, &w);
     say_endlessly(dealer, LONG);
     say_endlessly(dealer, LONG);
     while (w.carried < 2 * LONG && !w.ended && weft__now_ns() < until) job_sleep_ms(STEP_MS);
