@@ -157,8 +157,7 @@ static weft_status nobody(const tcp_store *s, enum weft__probe_result seen, cons
     if (seen == WEFT__PROBE_CLOSED) how = "every connection is closed before a greeting";
     if (seen == WEFT__PROBE_NO_ANSWER) how = "the host does not answer";
     if (seen == WEFT__PROBE_SILENT)
-        how = "it accepts connections but does not greet: something else is there, or the store's server "
-              "gets no "
+        how = "it accepts connections but does not greet: something else is there, or its server gets no "
               "processor; given up";
     return weft__fail(WEFT_ERR_TIMEOUT, "%s: %s after %.1f s%s", s->kv.name, how,
                       (double)(weft__now_ns() - s->began_ns) / 1e9, why);

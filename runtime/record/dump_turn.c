@@ -38,8 +38,8 @@ weft__dump_turn *weft__dump_turn_open(const char *records, const char *run, int 
     path_of(records, run, place, path);
     fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return NULL;
-    if (!posix_fallocate(fd, 0,
-                         sizeof(weft__dump_turn))) /* who touches what has no memory is ended by the kernel */
+    /* Who touches what has no memory is ended by the kernel. */
+    if (!posix_fallocate(fd, 0, sizeof(weft__dump_turn)))
         map = mmap(NULL, sizeof(weft__dump_turn), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     return map == MAP_FAILED ? NULL : map;
@@ -100,7 +100,8 @@ void weft__dump_turn_note(weft__dump_turn *turn, weft__dump_stage stage)
 static bool is_fresh(uint64_t read, uint64_t now_ms, bool by_another)
 {
     const uint64_t read_ms = read >> PID_BITS, fresh_ms = WEFT__DUMP_FRESH_NS / WEFT__MS;
-    if (!read || read_ms > now_ms || now_ms - read_ms >= fresh_ms) return false;
+    if (!read || now_ms >= read_ms + fresh_ms)
+        return false; /* another one's clock may have been read later */
     return !(by_another && (read & PID_MASK) == (uint64_t)getpid());
 }
 

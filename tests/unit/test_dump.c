@@ -16,7 +16,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,6 +26,15 @@
 #define RUN "0123456789abcdef"
 
 enum { WORLD = 3, OPS = 64, GROUP = 1 };
+
+static time_t behind_s; /* this program's clock is */
+
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
+{
+    int status = (int)syscall(SYS_clock_gettime, clock_id, tp);
+    tp->tv_sec -= behind_s;
+    return status;
+}
 
 static char folder[64];
 static weft__recorder ranks[WORLD];
@@ -339,6 +350,9 @@ static void test_again(void **state)
     assert_false(weft__dump_turn_take_again(mine, 5, true));
     assert_true(weft__dump_turn_take_again(mine, 6, true));
     assert_false(weft__dump_turn_take_again(mine, 7, false));
+    behind_s = 3; /* as who has read its clock before another one was first */
+    assert_false(weft__dump_turn_take_again(mine, 7, false));
+    behind_s = 0;
     weft__dump_turn_take_anew(mine, 8);
     assert_false(weft__dump_turn_take_again(mine, 8, false));
     child = fork();
