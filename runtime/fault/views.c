@@ -31,6 +31,7 @@
     X(vote)     /* this rank's, in the ballot vote_at */                                            \
     X(answered) /* own ballot: who has promised, the witness too */                                 \
     X(voted)    /* and who has voted */                                                             \
+    X(deaf)     /* who of these takes no word any more of those that are certainly dead */          \
     X(proposed) /* PREPARING: the newest vote told, of best_at; PROPOSING: what is to be decided */ \
     X(dead)     /* certainly */                                                                     \
     X(presumed) /* to be dead */                                                                    \
@@ -117,6 +118,13 @@ static bool is_half(weft__views *v, unsigned char *set)
     half = is_quorum(v, set);
     weft__set_remove(set, v->ranks);
     return half;
+}
+
+/* Its ballot has the votes that it needs.  By proof one counts that hears nothing any more of who has died: a view that the
+ * dead have decided among themselves may be told in a word that is still on its way. */
+static bool has_decided(const weft__views *v)
+{
+    return v->quorum == WEFT__QUORUM_ANY || is_majority(v, v->voted) || is_by_proof(v, v->deaf);
 }
 
 bool weft__views_can_decide(const weft__views *v, bool witness)
@@ -234,6 +242,7 @@ static void forget_instance(weft__views *v)
     clear(v, v->vote);
     clear(v, v->answered);
     clear(v, v->voted);
+    clear(v, v->deaf);
     clear(v, v->proposed);
     clear(v, v->have);
     v->which_ns = WEFT__NEVER;
@@ -261,8 +270,7 @@ static void install(weft__views *v, uint32_t number, const unsigned char *ranks,
 /* All who were asked are told, those too whom it leaves out. */
 static void decide(weft__views *v, int64_t now_ns)
 {
-    WEFT__ASSERT(v->state == WEFT__VIEWS_PROPOSING && weft__set_has(v->voted, v->rank) &&
-                     is_quorum(v, v->voted),
+    WEFT__ASSERT(v->state == WEFT__VIEWS_PROPOSING && weft__set_has(v->voted, v->rank) && has_decided(v),
                  v->number);
     install(v, v->number + 1, v->proposed, now_ns);
     for (int i = 0; i < v->ranks; i++)
@@ -276,7 +284,7 @@ static void decide(weft__views *v, int64_t now_ns)
 static void try_to_decide(weft__views *v, int64_t now_ns)
 {
     if (v->state != WEFT__VIEWS_PROPOSING) return;
-    if (is_quorum(v, v->voted))
+    if (has_decided(v))
         decide(v, now_ns);
     else if (v->voters > v->ranks && weft__set_has(v->answered, v->ranks))
         ask_witness(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed, now_ns);
@@ -328,7 +336,9 @@ static void try_to_propose(weft__views *v, int64_t now_ns)
     v->asked_ns = 0;
     cast_vote(v, v->ballot, v->proposed);
     clear(v, v->voted);
+    clear(v, v->deaf);
     weft__set_add(v->voted, v->rank);
+    weft__set_add(v->deaf, v->rank);
     say_again_soon(v, now_ns);
     say_to_others(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed);
     try_to_decide(v, now_ns);
@@ -445,11 +455,34 @@ void weft__views_presume_dead(weft__views *v, int rank, int64_t now_ns)
     try_to_propose(v, now_ns);
 }
 
+static void say_vote(weft__views *v)
+{
+    say(v, owner_of(v, v->vote_at), WEFT__VIEW_ACCEPTED, v->vote_at, v->dead);
+}
+
+/* Votes are asked for, or given, once more: that this one is dead was not in them. */
+static void renew_votes(weft__views *v, int64_t now_ns)
+{
+    if (v->state == WEFT__VIEWS_PROPOSING) {
+        clear(v, v->deaf);
+        weft__set_add(v->deaf, v->rank);
+        say_again_soon(v, now_ns);
+        say_to_others(v, v->deaf, WEFT__VIEW_ACCEPT, v->proposed);
+    } else if (v->vote_at && owner_of(v, v->vote_at) != v->rank &&
+               !weft__set_has(v->dead, owner_of(v, v->vote_at))) {
+        say_vote(v);
+    }
+}
+
 void weft__views_died(weft__views *v, int rank, int64_t now_ns)
 {
+    bool is_news = !weft__set_has(v->dead, rank);
     WEFT__ASSERT(rank >= 0 && rank < v->ranks && rank != v->rank, rank, v->ranks);
-    if (!weft__set_has(v->dead, rank)) look_after_next(v, now_ns);
     weft__set_add(v->dead, rank);
+    if (is_news) {
+        look_after_next(v, now_ns);
+        if (weft__set_has(v->members, rank)) renew_votes(v, now_ns);
+    }
     try_to_propose(v, now_ns);
     try_to_decide(v, now_ns);
 }
@@ -493,15 +526,24 @@ static bool on_accept(weft__views *v, int from, const weft__view_message *m, int
     }
     cast_vote(v, m->ballot, ranks);
     await_end(v, from, now_ns);
-    say(v, from, WEFT__VIEW_ACCEPTED, m->ballot, NULL);
+    say_vote(v);
     return true;
 }
 
-static void on_accepted(weft__views *v, int from, uint64_t ballot, int64_t now_ns)
+/* All members that are dead to this rank are so to whom says that. */
+static bool knows_of_all(const weft__views *v, const unsigned char *dead)
 {
-    if (v->state != WEFT__VIEWS_PROPOSING || ballot != v->ballot) return;
+    for (size_t i = 0; i < v->bytes; i++)
+        if (v->members[i] & v->dead[i] & ~dead[i]) return false;
+    return true;
+}
+
+static void on_accepted(weft__views *v, int from, const weft__view_message *m, int64_t now_ns)
+{
+    if (v->state != WEFT__VIEWS_PROPOSING || m->ballot != v->ballot) return;
     if (!weft__set_has(v->voted, from)) say_again_soon(v, now_ns);
     weft__set_add(v->voted, from);
+    if (knows_of_all(v, m->sets + v->bytes)) weft__set_add(v->deaf, from);
     try_to_decide(v, now_ns);
 }
 
@@ -536,6 +578,7 @@ bool weft__views_take(weft__views *v, int from, const weft__view_message *m, siz
 {
     WEFT__ASSERT(from >= 0 && from < v->voters && from != v->rank, from, v->ranks);
     if (!is_sound(v, from, m, bytes)) return false;
+    if (weft__set_has(v->dead, from)) return true; /* it was on its way: has_decided */
     if (m->view < v->number) {
         say(v, from, WEFT__VIEW_IS, 0, NULL);
         return true;
@@ -554,7 +597,7 @@ bool weft__views_take(weft__views *v, int from, const weft__view_message *m, siz
     case WEFT__VIEW_PREPARE: on_prepare(v, from, m->ballot, now_ns); break;
     case WEFT__VIEW_PROMISE: on_promise(v, from, m, now_ns); break;
     case WEFT__VIEW_ACCEPT: return on_accept(v, from, m, now_ns);
-    case WEFT__VIEW_ACCEPTED: on_accepted(v, from, m->ballot, now_ns); break;
+    case WEFT__VIEW_ACCEPTED: on_accepted(v, from, m, now_ns); break;
     default: break;
     }
     return true;
@@ -589,7 +632,9 @@ static void say_again(weft__views *v, int64_t now_ns)
     bool prepares = v->state == WEFT__VIEWS_PREPARING;
     weft__view_word word = prepares ? WEFT__VIEW_PREPARE : WEFT__VIEW_ACCEPT;
     const unsigned char *ranks = prepares ? NULL : v->proposed;
-    unsigned char *set = prepares ? v->answered : v->voted;
+    bool by_proof =
+        !prepares && is_by_proof(v, v->voted); /* who has not heard of a death yet is asked once more */
+    unsigned char *set = prepares ? v->answered : by_proof ? v->deaf : v->voted;
     bool witness = v->asked_ns && !v->refused && is_half(v, set) && now_ns - v->asked_ns < WITNESS_NS;
     v->again_ns = witness ? AGAIN_NS : 2 * v->again_ns < AGAIN_MOST ? 2 * v->again_ns : AGAIN_MOST;
     v->next_ns = now_ns + v->again_ns;

@@ -37,7 +37,7 @@ typedef struct weft__view_message {
     uint64_t vote_at; /* PROMISE: ballot of the sender's vote; 0: it has not voted */
     unsigned char
         sets[]; /* a bit for each rank: the members of the sender's view; PROMISE: its vote, ACCEPT: the ranks
-                             proposed; else none */
+                             proposed, ACCEPTED: who is certainly dead to it; else none */
 } weft__view_message;
 
 /* How long each of the two sets is in a job of so many ranks: with WEFT__QUORUM_WITNESS the witness is one voter more, whose bit is

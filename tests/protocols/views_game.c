@@ -12,6 +12,7 @@
 #include "chance.h"
 #include "clock.h"
 #include "games.h"
+#include "rank_set.h"
 #include "trace.h"
 #include "wires.h"
 
@@ -42,6 +43,7 @@ static struct {
     bool crashed[WIRES_RANKS_MAX];
     bool stopped[WIRES_RANKS_MAX];   /* takes nothing and does nothing */
     bool doubted[WIRES_RANKS_MAX];   /* somebody has taken it for dead */
+    bool proved[WIRES_RANKS_MAX];    /* somebody knows that it has crashed */
     int side[WIRES_RANKS_MAX];       /* of a partition: words go between equal ones */
     bool witnessed[WIRES_RANKS_MAX]; /* it reaches the witness */
     weft__acceptor witness;
@@ -215,7 +217,7 @@ static void learn(int rank, int of, bool certainly)
     TRACE("rank %d %s that rank %d is dead", rank, certainly ? "knows" : "presumes", of);
     game.doubted[of] = true;
     if (certainly) {
-        game.certain = true;
+        game.certain = game.proved[of] = true;
         weft__views_died(game.views[rank], of, game.now_ns);
     } else {
         weft__views_presume_dead(game.views[rank], of, game.now_ns);
@@ -337,7 +339,7 @@ static void settle(void)
     for (int i = 0; i < game.ranks; i++) game.witnessed[i] = true;
     for (int i = 0; i < game.ranks; i++)
         for (int of = 0; of < game.ranks && acts(i); of++)
-            if (game.crashed[of]) learn(i, of, false);
+            if (game.crashed[of]) learn(i, of, game.proved[of]); /* who has proof tells all others */
     for (int steps = 0, idle = 0; idle < (game.slow_ms ? SLOW_IDLE_MOST : IDLE_MOST); steps++) {
         if (steps == SETTLE_STEPS) {
             trace_blame("messages have no end");
@@ -363,8 +365,17 @@ static int latest(void)
     return rank;
 }
 
+/* Its view of that number is what some had decided who have died since, where those that are left went on by proof. */
+static bool witness_has_another(uint64_t set, uint32_t number)
+{
+    for (int i = 0; i < game.ranks; i++)
+        if (game.witness.view == number && weft__set_has(game.witness.members, i) != (set >> i & 1))
+            return true;
+    return false;
+}
+
 /* Those of that view that act can decide without those that are stopped. */
-static bool can_go_on(uint64_t set)
+static bool can_go_on(uint64_t set, uint32_t number)
 {
     int all = 0, here = 0, stopped = 0, lowest = -1;
     for (int i = 0; i < game.ranks; i++) {
@@ -375,7 +386,8 @@ static bool can_go_on(uint64_t set)
         stopped += game.stopped[i];
     }
     return !stopped || 2 * here > all ||
-           (2 * here == all && (game.quorum == WEFT__QUORUM_WITNESS || acts(lowest)));
+           (2 * here == all &&
+            (game.quorum == WEFT__QUORUM_WITNESS ? !witness_has_another(set, number) : acts(lowest)));
 }
 
 /* A member whose words were all lost hears of the view from the one before it: if that is stopped, later. */
@@ -396,7 +408,7 @@ static void check_end(void)
     int last = latest();
     uint32_t number = weft__views_number(game.views[last]);
     uint64_t set = members_at(last);
-    if (game.quorum == WEFT__QUORUM_ANY || number >= VIEWS_MOST - 1 || !can_go_on(set)) return;
+    if (game.quorum == WEFT__QUORUM_ANY || number >= VIEWS_MOST - 1 || !can_go_on(set, number)) return;
     for (int i = 0; i < game.ranks; i++) {
         weft__views_state state = weft__views_state_of(game.views[i]);
         if (!acts(i) || !(set >> i & 1)) continue;

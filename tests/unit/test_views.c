@@ -505,6 +505,56 @@ static void test_the_newest_vote_is_proposed(void **state)
     }
 }
 
+/* 2, 3 and 4 of five go on by themselves and die; 1 has proof of that, and asks 0 for its vote, which has none yet.  What 2 has
+ * said of their view reaches 0 only behind that: 0 is out, and so is 1.  It comes too late once 0 has proof as well. */
+static void test_what_the_dead_have_said_comes_late(void **state)
+{
+    const said view = {WEFT__VIEW_IS, 2, 0, 0, 28, 0};
+    (void)state;
+    for (int too_late = 0; too_late < 2; too_late++) {
+        open_job(5, WEFT__QUORUM_MAJORITY);
+        cut[0] = cut[1] = true;
+        go_on(28);
+        wait_long();
+        has_view(2, 2, 28);
+        cut[0] = cut[1] = false;
+        cut[2] = cut[3] = cut[4] = true;
+        for (int of = 2; of < 5; of++) weft__views_died(views[1], of, now_ns);
+        weft__views_want(views[1], now_ns);
+        deliver();
+        wait_long();
+        has_view(1, 1, 31);
+        for (int of = 2; of < 5 && too_late; of++) weft__views_died(views[0], of, now_ns);
+        deliver();
+        assert_true(is_taken_from(2, view, WHOLE));
+        wait_long();
+        for (int i = 0; i < 2; i++) {
+            has_view(i, 2, too_late ? 3 : 28);
+            assert_int_equal(weft__views_state_of(views[i]),
+                             too_late ? WEFT__VIEWS_RESTING : WEFT__VIEWS_OUT);
+        }
+        close_job();
+    }
+}
+
+/* Who has asked for votes hears of the last death only behind them: they are given once more. */
+static void test_votes_are_renewed_by_proof(void **state)
+{
+    (void)state;
+    open_job(4, WEFT__QUORUM_MAJORITY);
+    cut[0] = cut[1] = true;
+    weft__views_died(views[3], 0, now_ns);
+    weft__views_presume_dead(views[3], 1, now_ns);
+    for (int of = 0; of < 2; of++) weft__views_died(views[2], of, now_ns);
+    weft__views_want(views[3], now_ns);
+    wait_long();
+    has_view(3, 1, 15);
+    weft__views_died(views[3], 1, now_ns);
+    wait_long();
+    for (int i = 2; i < 4; i++) has_view(i, 2, 12);
+    close_job();
+}
+
 /* One that was on its way while its ballot gave way to another. */
 static void test_a_vote_counts_in_its_ballot(void **state)
 {
@@ -619,6 +669,8 @@ int main(void)
         cmocka_unit_test(test_who_wants_nothing_leaves_time),
         cmocka_unit_test(test_refuses_what_no_rank_says),
         cmocka_unit_test(test_the_newest_vote_is_proposed),
+        cmocka_unit_test(test_what_the_dead_have_said_comes_late),
+        cmocka_unit_test(test_votes_are_renewed_by_proof),
         cmocka_unit_test(test_a_vote_counts_in_its_ballot),
         cmocka_unit_test(test_what_nobody_answers_is_said_less_and_less),
     };
