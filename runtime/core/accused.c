@@ -86,6 +86,13 @@ void weft__peer_accused(weft_context *ctx, int rank, int by, const char *why)
     weft__peer_doubt(ctx, m->accused_ns);
 }
 
+void weft__peer_accused_in_join(weft_context *ctx, int rank, int by, const char *why)
+{
+    const bool is_news = !accuses(ctx, by, rank);
+    weft__peer_accused(ctx, rank, by, why);
+    if (is_news && accuses(ctx, by, rank)) ctx->peers[rank].passed_on = true;
+}
+
 static bool on_one_host(const weft_context *ctx, int rank, int other)
 {
     return ctx->peers[rank].first_on_host == ctx->peers[other].first_on_host;

@@ -228,7 +228,7 @@ static void take_accusations(weft_context *ctx, int by, const unsigned char *los
 {
     for (int rank = weft__set_next(lost, 0, ctx->world_size); rank >= 0;
          rank = weft__set_next(lost, rank + 1, ctx->world_size))
-        weft__peer_accused(ctx, rank, by, "is lost to another rank");
+        weft__peer_accused_in_join(ctx, rank, by, "is lost to another rank");
 }
 
 /* As if that one had said so itself. */
