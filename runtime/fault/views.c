@@ -632,8 +632,7 @@ static void say_again(weft__views *v, int64_t now_ns)
     bool prepares = v->state == WEFT__VIEWS_PREPARING;
     weft__view_word word = prepares ? WEFT__VIEW_PREPARE : WEFT__VIEW_ACCEPT;
     const unsigned char *ranks = prepares ? NULL : v->proposed;
-    bool by_proof =
-        !prepares && is_by_proof(v, v->voted); /* who has not heard of a death yet is asked once more */
+    bool by_proof = !prepares && is_by_proof(v, v->voted); /* who has not heard of a death is asked again */
     unsigned char *set = prepares ? v->answered : by_proof ? v->deaf : v->voted;
     bool witness = v->asked_ns && !v->refused && is_half(v, set) && now_ns - v->asked_ns < WITNESS_NS;
     v->again_ns = witness ? AGAIN_NS : 2 * v->again_ns < AGAIN_MOST ? 2 * v->again_ns : AGAIN_MOST;
