@@ -108,6 +108,12 @@ int64_t weft__engine_now(weft_context *ctx, int64_t least_ns)
     return now > least_ns ? now : least_ns;
 }
 
+void weft__engine_read_anew(weft_context *ctx)
+{
+    WEFT__ASSERT(weft__holds_engine(ctx));
+    if (ctx->progress_ns > 0) ctx->progress_ns = 0;
+}
+
 static void start_one(weft_context *ctx, weft_request *req)
 {
     if (req->timed) req->started_ns = weft__engine_now(ctx, req->submitted_ns);

@@ -49,6 +49,8 @@ void weft__engine_begin_all(weft_context *ctx);
 int64_t weft__engine_clock(weft_context *ctx);
 /* About now, and not before least_ns: in one call of progress the clock is read once.  Engine held. */
 int64_t weft__engine_now(weft_context *ctx, int64_t least_ns);
+/* The next to ask in this call of progress reads the clock again.  Engine held. */
+void weft__engine_read_anew(weft_context *ctx);
 /* One progress pass over everything; at most about one chunk of copying.  Returns how much was done. */
 int weft__engine_progress(weft_context *ctx);
 int weft__engine_drive(weft_context *ctx); /* the same by a caller who waits */

@@ -304,6 +304,8 @@ void weft__request_settle(weft_request *req, weft_status status, const char *tex
     WEFT__ASSERT_HOT(status != WEFT_PENDING);
     weft__list_remove(&req->pending);
     req->status = status;
+    /* What ended it may have happened since this call of progress began, and its end is not before that. */
+    if (WEFT__UNLIKELY(status != WEFT_OK)) weft__engine_read_anew(ctx);
     if (req->timed) {
         req->settled_ns =
             weft__engine_now(ctx, req->started_ns > req->submitted_ns ? req->started_ns : req->submitted_ns);
