@@ -32,13 +32,23 @@ void weft__alarm_wake(void)
     }
 }
 
+/* Once, behind a call of progress, for all that is asked of the watchdog in it: where the processors are few it
+ * would take this thread's each time, while operations have still to end. */
+static void wake(weft_context *ctx)
+{
+    if (weft__holds_engine(ctx) && ctx->progress_ns >= 0)
+        ctx->wake_watchdog = true;
+    else
+        weft__alarm_wake();
+}
+
 void weft__alarm_check(weft_context *ctx, int64_t when_ns)
 {
     int64_t at = atomic_load_explicit(&ctx->check_ns, memory_order_relaxed);
     while (when_ns < at)
         if (atomic_compare_exchange_weak_explicit(&ctx->check_ns, &at, when_ns, memory_order_seq_cst,
                                                   memory_order_relaxed)) {
-            weft__alarm_wake();
+            wake(ctx);
             return;
         }
 }
@@ -53,7 +63,7 @@ void weft__alarm_tell(weft_context *ctx, int rank, const weft__notice *notice)
     q->forget = !notice;
     if (notice) q->notice = *notice;
     weft__mpsc_push(&ctx->notices, &q->node);
-    weft__alarm_wake();
+    wake(ctx);
 }
 
 void weft__alarm_send(weft_context *ctx)
@@ -75,7 +85,7 @@ void weft__alarm_send(weft_context *ctx)
 
 void weft__alarm_tick(weft_context *ctx)
 {
-    if (!atomic_load(&ctx->ticking)) weft__alarm_wake();
+    if (!atomic_load(&ctx->ticking) || (weft__holds_engine(ctx) && ctx->wake_watchdog)) weft__alarm_wake();
 }
 
 bool weft__alarm_dump_soon(weft_context *ctx, const char *why)
@@ -89,7 +99,7 @@ void weft__alarm_dump_now(weft_context *ctx, int64_t pause_ns)
 {
     ctx->dumping.from_ns = pause_ns ? weft__now_ns() + pause_ns : 0;
     weft__dumping_to(ctx, WEFT__DUMPING_ASKING, WEFT__DUMPING_ASKED);
-    weft__alarm_wake();
+    wake(ctx);
 }
 
 void weft__alarm_dump(weft_context *ctx, const char *why)

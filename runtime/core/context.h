@@ -251,6 +251,7 @@ struct weft_context {
     unsigned sockets_in;           /* engine: until sockets are polled again */
     int64_t
         progress_ns; /* engine: the time of this call of progress, once somebody has asked; 0: not yet; -1: outside of one */
+    bool wake_watchdog;         /* engine: once this call of progress is over */
     weft__ticker ticker;        /* engine */
     bool descriptors_wake;      /* some peer is reached by a transport that wakes by a descriptor */
     weft__recorder record;      /* engine; its words of life and events: any thread */

@@ -5,6 +5,7 @@
  * the engine held is picked up by its holder, who checks the queue once more after letting go.  A thread
  * that calls all by itself keeps the engine between its calls (biased.h). */
 #include "engine.h"
+#include "alarm.h"
 #include "behind.h"
 #include "executor.h"
 #include "group.h"
@@ -156,6 +157,14 @@ static inline int engine_advance(weft_context *ctx, weft__executor_kind which)
     return weft__list_empty(&ctx->at_work[which]) ? 0 : ctx->executors[which]->progress(ctx);
 }
 
+static inline void end_progress(weft_context *ctx)
+{
+    ctx->progress_ns = -1;
+    if (WEFT__LIKELY(!ctx->wake_watchdog)) return;
+    ctx->wake_watchdog = false;
+    weft__alarm_wake();
+}
+
 void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
 {
     int n;
@@ -164,7 +173,7 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
     n = take_submitted(ctx);
     if (last) weft__submit_begin(ctx, last);
     if (n || last) engine_advance(ctx, WEFT__EXECUTOR_ROUNDS);
-    ctx->progress_ns = -1;
+    end_progress(ctx);
     weft__count(&ctx->active, 1);
 }
 
@@ -203,7 +212,7 @@ int weft__engine_progress(weft_context *ctx)
     else
         n += look_at_sockets(ctx);
     if (WEFT__UNLIKELY(!weft__mpsc_empty(&ctx->retired))) weft__groups_retire(ctx);
-    ctx->progress_ns = -1;
+    end_progress(ctx);
     if (n) weft__count(&ctx->active, 1);
     return n;
 }
@@ -223,7 +232,7 @@ int weft__engine_poll_for(weft_request *req)
     /* Before the pass: then what is found need not wait for the clock. */
     ctx->progress_ns = req->timed ? weft__engine_clock(ctx) : 0;
     n = req->executor->poll(req);
-    ctx->progress_ns = -1;
+    end_progress(ctx);
     if (!n) return 0;
     weft__count(&ctx->active, 1);
     weft__count(&ctx->driven, 1);
@@ -236,7 +245,7 @@ void weft__engine_recheck(weft_context *ctx)
     ctx->progress_ns = 0;
     weft__p2p_recheck(ctx->p2p);
     weft__peer_deaths_recheck(ctx);
-    ctx->progress_ns = -1;
+    end_progress(ctx);
     weft__count(&ctx->active, 1);
 }
 

@@ -261,10 +261,9 @@ static void exec_check(weft_context *ctx, weft__peer *m, int64_t now_ns)
 static void on_tie(weft__polled *w, uint32_t events)
 {
     weft__peer *m = WEFT__OWNER(w, weft__peer, tie);
-    int64_t now = weft__now_ns();
     (void)events;
-    weft__peer_look_for_exec(m->ctx, m, now);
-    exec_check(m->ctx, m, now);
+    weft__peer_look_for_exec(m->ctx, m, weft__now_ns());
+    if (m->look_ns) weft__peer_doubt(m->ctx, m->look_ns);
 }
 
 weft_status weft__peer_watch_exec(weft_context *ctx, int rank, int tie_fd)

@@ -15,8 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_EVERY_NS (4 * WEFT__MS)    /* who has called exec has a stack soon */
-#define LOOK_NS       (2000 * WEFT__MS) /* and who has none by then ends: its pidfd tells */
+#define LOOK_EVERY_NS \
+    (4 * WEFT__MS)                /* who has called exec has a stack by then, and who ends has mostly ended */
+#define LOOK_NS (2000 * WEFT__MS) /* and who has none by then ends: its pidfd tells */
 
 /* ---- its end ---- */
 
@@ -90,6 +91,8 @@ bool weft__peer_is_another_program(weft__peer *m, int64_t now_ns)
 void weft__peer_look_for_exec(weft_context *ctx, weft__peer *m, int64_t now_ns)
 {
     weft__peer_look_no_more(ctx, m);
+    if (weft__has_left(m) || atomic_load(&m->gone) == WEFT__DIED) return;
+    m->look_ns = now_ns + LOOK_EVERY_NS;
     m->look_until_ns = now_ns + LOOK_NS;
 }
 
