@@ -3,6 +3,7 @@
 #include "check.h"
 #include "clock.h"
 #include "rank_set.h"
+#include "voters.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,24 +17,23 @@
     (300 * WEFT__MS) /* for the end of another's ballot, after its last word; longer than that */
 /* So long those who have answered are kept from giving up while the witness is asked: twice what a slow disk takes, as a
  * question of before may be under way. */
-#define WITNESS_NS   (2000 * WEFT__MS)
-#define TURN_NS      (100 * WEFT__MS) /* longer for each rank whose turn is before */
-#define TURNS_MOST   16
-#define LONGER_MOST  5
-#define BALLOT_MOST  (UINT64_MAX / 4)
-#define BALLOT_JUMP  (UINT64_C(1) << 48) /* no two words are so far apart, whatever was lost between them */
-#define VIEW_MOST    (UINT32_MAX / 2)
-#define VIEW_JUMP    (UINT32_C(1) << 20) /* likewise */
-#define MESSAGE_SETS 2
+#define WITNESS_NS     (2000 * WEFT__MS)
+#define TURN_NS        (100 * WEFT__MS) /* longer for each rank whose turn is before */
+#define TURNS_MOST     16
+#define LONGER_MOST    5
+#define BALLOT_MOST    (UINT64_MAX / 4)
+#define BALLOT_JUMP    (UINT64_C(1) << 48) /* no two words are so far apart, whatever was lost between them */
+#define VIEW_MOST      (UINT32_MAX / 2)
+#define VIEW_JUMP      (UINT32_C(1) << 20) /* likewise */
+#define MESSAGE_SETS   2
+#define SETS_OF_VOTERS 2 /* members, dead */
 #define SETS(X)                                                                                     \
-    X(members)  /* of the view */                                                                   \
     X(before)   /* of the one before */                                                             \
     X(vote)     /* this rank's, in the ballot vote_at */                                            \
     X(answered) /* own ballot: who has promised, the witness too */                                 \
     X(voted)    /* and who has voted */                                                             \
     X(deaf)     /* who of these takes no word any more of those that are certainly dead */          \
     X(proposed) /* PREPARING: the newest vote told, of best_at; PROPOSING: what is to be decided */ \
-    X(dead)     /* certainly */                                                                     \
     X(presumed) /* to be dead */                                                                    \
     X(have)     /* this view, as they have said */                                                  \
     X(heard_of) /* neither; of can_decide alone, and who is not told again */
@@ -47,9 +47,8 @@ enum {
 
 struct weft__views {
     weft__views_state state;
-    int rank, ranks, voters; /* the witness votes behind the ranks */
-    size_t bytes;            /* of a set */
-    weft__quorum quorum;
+    int rank;
+    weft__voters who; /* of the view */
     weft__views_events events;
     uint32_t number, wanted; /* view that it has; first that would do */
     uint64_t promised, vote_at;
@@ -73,65 +72,25 @@ struct weft__views {
 
 static void clear(const weft__views *v, unsigned char *set)
 {
-    memset(set, 0, v->bytes);
+    memset(set, 0, v->who.bytes);
 }
 
 /* ---- quorums ---- */
-
-/* Whose vote decides between two halves. */
-static int breaks_ties(const weft__views *v, int lowest)
-{
-    return v->quorum == WEFT__QUORUM_WITNESS ? v->ranks : lowest;
-}
-
-static bool is_majority(const weft__views *v, const unsigned char *set)
-{
-    int all = 0, here = 0, lowest = -1;
-    for (int i = 0; i < v->ranks; i++) {
-        if (!weft__set_has(v->members, i)) continue;
-        if (lowest < 0) lowest = i;
-        all++;
-        here += weft__set_has(set, i);
-    }
-    return 2 * here > all || (2 * here == all && weft__set_has(set, breaks_ties(v, lowest)));
-}
-
-/* All that are not certainly dead. */
-static bool is_by_proof(const weft__views *v, const unsigned char *set)
-{
-    for (size_t i = 0; i < v->bytes; i++)
-        if (v->members[i] & ~(set[i] | v->dead[i])) return false;
-    return true;
-}
-
-static bool is_quorum(const weft__views *v, const unsigned char *set)
-{
-    return v->quorum == WEFT__QUORUM_ANY || is_majority(v, set) || is_by_proof(v, set);
-}
-
-/* All that it lacks is the witness's vote. */
-static bool is_half(weft__views *v, unsigned char *set)
-{
-    bool half;
-    if (v->voters == v->ranks || weft__set_has(set, v->ranks) || is_quorum(v, set)) return false;
-    weft__set_add(set, v->ranks);
-    half = is_quorum(v, set);
-    weft__set_remove(set, v->ranks);
-    return half;
-}
 
 /* Its ballot has the votes that it needs.  By proof one counts that hears nothing any more of who has died: a view that the
  * dead have decided among themselves may be told in a word that is still on its way. */
 static bool has_decided(const weft__views *v)
 {
-    return v->quorum == WEFT__QUORUM_ANY || is_majority(v, v->voted) || is_by_proof(v, v->deaf);
+    return v->who.quorum == WEFT__QUORUM_ANY || weft__voters_majority(&v->who, v->voted) ||
+           weft__voters_by_proof(&v->who, v->deaf);
 }
 
 bool weft__views_can_decide(const weft__views *v, bool witness)
 {
-    for (size_t i = 0; i < v->bytes; i++) v->heard_of[i] = (unsigned char)~(v->dead[i] | v->presumed[i]);
-    if (v->voters > v->ranks && !witness) weft__set_remove(v->heard_of, v->ranks);
-    return is_quorum(v, v->heard_of);
+    for (size_t i = 0; i < v->who.bytes; i++)
+        v->heard_of[i] = (unsigned char)~(v->who.dead[i] | v->presumed[i]);
+    if (v->who.quorum == WEFT__QUORUM_WITNESS && !witness) weft__set_remove(v->heard_of, v->who.ranks);
+    return weft__voters_quorum(&v->who, v->heard_of);
 }
 
 /* ---- states ---- */
@@ -162,18 +121,18 @@ static bool has_ballot(const weft__views *v)
 
 static size_t message_bytes(const weft__views *v)
 {
-    return sizeof *v->out + MESSAGE_SETS * v->bytes;
+    return sizeof *v->out + MESSAGE_SETS * v->who.bytes;
 }
 
 static void say(weft__views *v, int to, weft__view_word word, uint64_t ballot, const unsigned char *ranks)
 {
     *v->out = (weft__view_message){.word = word, .view = v->number, .ballot = ballot};
     if (word == WEFT__VIEW_PROMISE) v->out->vote_at = v->vote_at;
-    memcpy(v->out->sets, v->members, v->bytes);
+    memcpy(v->out->sets, v->who.members, v->who.bytes);
     if (ranks)
-        memcpy(v->out->sets + v->bytes, ranks, v->bytes);
+        memcpy(v->out->sets + v->who.bytes, ranks, v->who.bytes);
     else
-        memset(v->out->sets + v->bytes, 0, v->bytes);
+        memset(v->out->sets + v->who.bytes, 0, v->who.bytes);
     v->events.send(v->events.arg, to, v->out, message_bytes(v));
 }
 
@@ -181,8 +140,8 @@ static void say(weft__views *v, int to, weft__view_word word, uint64_t ballot, c
 static void say_to_others(weft__views *v, const unsigned char *set, weft__view_word word,
                           const unsigned char *ranks)
 {
-    for (int i = 0; i < v->ranks; i++)
-        if (weft__set_has(v->members, i) && !weft__set_has(set, i) && !weft__set_has(v->dead, i))
+    for (int i = 0; i < v->who.ranks; i++)
+        if (weft__set_has(v->who.members, i) && !weft__set_has(set, i) && !weft__set_has(v->who.dead, i))
             say(v, i, word, v->ballot, ranks);
 }
 
@@ -190,13 +149,13 @@ static void say_to_others(weft__views *v, const unsigned char *set, weft__view_w
 static void ask_witness(weft__views *v, unsigned char *set, weft__view_word word, const unsigned char *ranks,
                         int64_t now_ns)
 {
-    if (v->asked || !is_half(v, set)) return;
+    if (v->asked || !weft__voters_half(&v->who, set)) return;
     v->asked = true;
     if (!v->asked_ns) {
         v->asked_ns = now_ns;
         v->refused = false;
     }
-    say(v, v->ranks, word, v->ballot, ranks);
+    say(v, v->who.ranks, word, v->ballot, ranks);
 }
 
 /* It promises to vote for nothing before that ballot; to who asked for an older one this says that it is too late. */
@@ -222,13 +181,13 @@ static void look_after_next(weft__views *v, int64_t now_ns)
 static bool ask_next(weft__views *v)
 {
     bool asks = false;
-    for (int i = (v->rank + 1) % v->ranks; i != v->rank; i = (i + 1) % v->ranks) {
-        if (!weft__set_has(v->before, i) || weft__set_has(v->dead, i)) continue;
+    for (int i = (v->rank + 1) % v->who.ranks; i != v->rank; i = (i + 1) % v->who.ranks) {
+        if (!weft__set_has(v->before, i) || weft__set_has(v->who.dead, i)) continue;
         if (!weft__set_has(v->have, i)) {
             say(v, i, WEFT__VIEW_WHICH, 0, NULL);
             asks = true;
         }
-        if (weft__set_has(v->members, i) && !weft__set_has(v->presumed, i)) break;
+        if (weft__set_has(v->who.members, i) && !weft__set_has(v->presumed, i)) break;
     }
     return asks;
 }
@@ -251,14 +210,14 @@ static void forget_instance(weft__views *v)
 /* ranks: in a message, or `proposed`. */
 static void install(weft__views *v, uint32_t number, const unsigned char *ranks, int64_t now_ns)
 {
-    WEFT__ASSERT(number > v->number && !weft__set_is_empty(ranks, v->bytes) &&
-                     weft__set_is_within(ranks, v->members, v->bytes),
+    WEFT__ASSERT(number > v->number && !weft__set_is_empty(ranks, v->who.bytes) &&
+                     weft__set_is_within(ranks, v->who.members, v->who.bytes),
                  number, v->number);
     v->number = number;
-    memcpy(v->before, v->members, v->bytes);
-    memcpy(v->members, ranks, v->bytes);
+    memcpy(v->before, v->who.members, v->who.bytes);
+    memcpy(v->who.members, ranks, v->who.bytes);
     forget_instance(v);
-    if (!weft__set_has(v->members, v->rank))
+    if (!weft__set_has(v->who.members, v->rank))
         views_to(v, WEFT__VIEWS_OUT);
     else if (v->state != WEFT__VIEWS_RESTING)
         views_to(v, WEFT__VIEWS_RESTING);
@@ -273,10 +232,10 @@ static void decide(weft__views *v, int64_t now_ns)
     WEFT__ASSERT(v->state == WEFT__VIEWS_PROPOSING && weft__set_has(v->voted, v->rank) && has_decided(v),
                  v->number);
     install(v, v->number + 1, v->proposed, now_ns);
-    for (int i = 0; i < v->ranks; i++)
-        if (i != v->rank && weft__set_has(v->before, i) && !weft__set_has(v->dead, i))
+    for (int i = 0; i < v->who.ranks; i++)
+        if (i != v->rank && weft__set_has(v->before, i) && !weft__set_has(v->who.dead, i))
             say(v, i, WEFT__VIEW_IS, 0, NULL);
-    if (v->voters > v->ranks) say(v, v->ranks, WEFT__VIEW_IS, 0, NULL);
+    if (v->who.quorum == WEFT__QUORUM_WITNESS) say(v, v->who.ranks, WEFT__VIEW_IS, 0, NULL);
 }
 
 /* ---- this rank's ballot ---- */
@@ -286,15 +245,15 @@ static void try_to_decide(weft__views *v, int64_t now_ns)
     if (v->state != WEFT__VIEWS_PROPOSING) return;
     if (has_decided(v))
         decide(v, now_ns);
-    else if (v->voters > v->ranks && weft__set_has(v->answered, v->ranks))
+    else if (v->who.quorum == WEFT__QUORUM_WITNESS && weft__set_has(v->answered, v->who.ranks))
         ask_witness(v, v->voted, WEFT__VIEW_ACCEPT, v->proposed, now_ns);
 }
 
 /* Everybody from whom an answer can be expected has given it. */
 static bool all_have_answered(const weft__views *v)
 {
-    for (size_t i = 0; i < v->bytes; i++)
-        if (v->members[i] & ~(v->answered[i] | v->presumed[i] | v->dead[i])) return false;
+    for (size_t i = 0; i < v->who.bytes; i++)
+        if (v->who.members[i] & ~(v->answered[i] | v->presumed[i] | v->who.dead[i])) return false;
     return true;
 }
 
@@ -309,23 +268,24 @@ static void cast_vote(weft__views *v, uint64_t ballot, const unsigned char *rank
 {
     WEFT__ASSERT(ballot >= v->promised && ballot >= v->vote_at, ballot, v->promised, v->vote_at);
     v->promised = v->vote_at = ballot;
-    memcpy(v->vote, ranks, v->bytes);
+    memcpy(v->vote, ranks, v->who.bytes);
 }
 
 /* Who has not answered, and is not presumed dead, is late: stopped, or slow.  It is in the next view too. */
 static void choose_next(weft__views *v)
 {
-    for (size_t i = 0; i < v->bytes; i++)
-        v->proposed[i] = (unsigned char)(v->members[i] & (v->answered[i] | ~v->presumed[i]) & ~v->dead[i]);
+    for (size_t i = 0; i < v->who.bytes; i++)
+        v->proposed[i] =
+            (unsigned char)(v->who.members[i] & (v->answered[i] | ~v->presumed[i]) & ~v->who.dead[i]);
 }
 
 /* A quorum has answered, and all others or their time is up. */
 static void try_to_propose(weft__views *v, int64_t now_ns)
 {
     if (v->state != WEFT__VIEWS_PREPARING) return;
-    if (!is_quorum(v, v->answered) && !is_half(v, v->answered)) return;
+    if (!weft__voters_quorum(&v->who, v->answered) && !weft__voters_half(&v->who, v->answered)) return;
     if (now_ns < v->others_ns && !all_have_answered(v)) return;
-    if (!is_quorum(v, v->answered)) {
+    if (!weft__voters_quorum(&v->who, v->answered)) {
         ask_witness(v, v->answered, WEFT__VIEW_PREPARE, NULL, now_ns);
         return;
     }
@@ -348,7 +308,7 @@ static void note_vote(weft__views *v, uint64_t vote_at, const unsigned char *vot
 {
     if (vote_at <= v->best_at) return;
     v->best_at = vote_at;
-    memcpy(v->proposed, vote, v->bytes);
+    memcpy(v->proposed, vote, v->who.bytes);
 }
 
 static uint64_t latest_ballot(const weft__views *v)
@@ -359,7 +319,7 @@ static uint64_t latest_ballot(const weft__views *v)
 /* The next ballot that is this rank's, after all that it knows of. */
 static uint64_t next_ballot(const weft__views *v)
 {
-    uint64_t ranks = (uint64_t)v->ranks, last = latest_ballot(v);
+    uint64_t ranks = (uint64_t)v->who.ranks, last = latest_ballot(v);
     uint64_t ballot = last / ranks * ranks + (uint64_t)v->rank + 1;
     return ballot > last ? ballot : ballot + ranks;
 }
@@ -396,16 +356,16 @@ static int64_t pause_ns(weft__views *v)
 
 static int owner_of(const weft__views *v, uint64_t ballot)
 {
-    return (int)((ballot - 1) % (uint64_t)v->ranks);
+    return (int)((ballot - 1) % (uint64_t)v->who.ranks);
 }
 
 /* The next one behind the owner goes on first, so that not all do at once. */
 static int64_t patience_ns(const weft__views *v, int owner)
 {
     int64_t before = 0;
-    for (int i = (owner + 1) % v->ranks; i != v->rank && before < TURNS_MOST; i = (i + 1) % v->ranks)
-        before +=
-            weft__set_has(v->members, i) && !weft__set_has(v->dead, i) && !weft__set_has(v->presumed, i);
+    for (int i = (owner + 1) % v->who.ranks; i != v->rank && before < TURNS_MOST; i = (i + 1) % v->who.ranks)
+        before += weft__set_has(v->who.members, i) && !weft__set_has(v->who.dead, i) &&
+                  !weft__set_has(v->presumed, i);
     return PATIENCE_NS + before * TURN_NS;
 }
 
@@ -449,7 +409,7 @@ void weft__views_want(weft__views *v, int64_t now_ns)
 
 void weft__views_presume_dead(weft__views *v, int rank, int64_t now_ns)
 {
-    WEFT__ASSERT(rank >= 0 && rank < v->ranks && rank != v->rank, rank, v->ranks);
+    WEFT__ASSERT(rank >= 0 && rank < v->who.ranks && rank != v->rank, rank, v->who.ranks);
     if (!weft__set_has(v->presumed, rank)) look_after_next(v, now_ns);
     weft__set_add(v->presumed, rank);
     try_to_propose(v, now_ns);
@@ -457,7 +417,7 @@ void weft__views_presume_dead(weft__views *v, int rank, int64_t now_ns)
 
 static void say_vote(weft__views *v)
 {
-    say(v, owner_of(v, v->vote_at), WEFT__VIEW_ACCEPTED, v->vote_at, v->dead);
+    say(v, owner_of(v, v->vote_at), WEFT__VIEW_ACCEPTED, v->vote_at, v->who.dead);
 }
 
 /* Votes are asked for, or given, once more: that this one is dead was not in them. */
@@ -469,19 +429,19 @@ static void renew_votes(weft__views *v, int64_t now_ns)
         say_again_soon(v, now_ns);
         say_to_others(v, v->deaf, WEFT__VIEW_ACCEPT, v->proposed);
     } else if (v->vote_at && owner_of(v, v->vote_at) != v->rank &&
-               !weft__set_has(v->dead, owner_of(v, v->vote_at))) {
+               !weft__set_has(v->who.dead, owner_of(v, v->vote_at))) {
         say_vote(v);
     }
 }
 
 void weft__views_died(weft__views *v, int rank, int64_t now_ns)
 {
-    bool is_news = !weft__set_has(v->dead, rank);
-    WEFT__ASSERT(rank >= 0 && rank < v->ranks && rank != v->rank, rank, v->ranks);
-    weft__set_add(v->dead, rank);
+    bool is_news = !weft__set_has(v->who.dead, rank);
+    WEFT__ASSERT(rank >= 0 && rank < v->who.ranks && rank != v->rank, rank, v->who.ranks);
+    weft__set_add(v->who.dead, rank);
     if (is_news) {
         look_after_next(v, now_ns);
-        if (weft__set_has(v->members, rank)) renew_votes(v, now_ns);
+        if (weft__set_has(v->who.members, rank)) renew_votes(v, now_ns);
     }
     try_to_propose(v, now_ns);
     try_to_decide(v, now_ns);
@@ -510,15 +470,15 @@ static void on_promise(weft__views *v, int from, const weft__view_message *m, in
     if (v->state != WEFT__VIEWS_PREPARING || m->ballot != v->ballot) return;
     if (!weft__set_has(v->answered, from)) say_again_soon(v, now_ns);
     weft__set_add(v->answered, from);
-    note_vote(v, m->vote_at, m->sets + v->bytes);
+    note_vote(v, m->vote_at, m->sets + v->who.bytes);
     try_to_propose(v, now_ns);
 }
 
 /* False: its owner proposes two things in one ballot. */
 static bool on_accept(weft__views *v, int from, const weft__view_message *m, int64_t now_ns)
 {
-    const unsigned char *ranks = m->sets + v->bytes;
-    if (v->vote_at == m->ballot && memcmp(v->vote, ranks, v->bytes) != 0) return false;
+    const unsigned char *ranks = m->sets + v->who.bytes;
+    if (v->vote_at == m->ballot && memcmp(v->vote, ranks, v->who.bytes) != 0) return false;
     give_way(v, m->ballot, now_ns);
     if (m->ballot < v->promised) {
         say_promise(v, from);
@@ -533,8 +493,8 @@ static bool on_accept(weft__views *v, int from, const weft__view_message *m, int
 /* All members that are dead to this rank are so to whom says that. */
 static bool knows_of_all(const weft__views *v, const unsigned char *dead)
 {
-    for (size_t i = 0; i < v->bytes; i++)
-        if (v->members[i] & v->dead[i] & ~dead[i]) return false;
+    for (size_t i = 0; i < v->who.bytes; i++)
+        if (v->who.members[i] & v->who.dead[i] & ~dead[i]) return false;
     return true;
 }
 
@@ -543,16 +503,16 @@ static void on_accepted(weft__views *v, int from, const weft__view_message *m, i
     if (v->state != WEFT__VIEWS_PROPOSING || m->ballot != v->ballot) return;
     if (!weft__set_has(v->voted, from)) say_again_soon(v, now_ns);
     weft__set_add(v->voted, from);
-    if (knows_of_all(v, m->sets + v->bytes)) weft__set_add(v->deaf, from);
+    if (knows_of_all(v, m->sets + v->who.bytes)) weft__set_add(v->deaf, from);
     try_to_decide(v, now_ns);
 }
 
 /* No rank that does not exist, and somebody. */
 static bool is_set(const weft__views *v, const unsigned char *set)
 {
-    for (int i = v->ranks; i < 8 * (int)v->bytes; i++)
+    for (int i = v->who.ranks; i < 8 * (int)v->who.bytes; i++)
         if (weft__set_has(set, i)) return false;
-    return !weft__set_is_empty(set, v->bytes);
+    return !weft__set_is_empty(set, v->who.bytes);
 }
 
 static bool is_sound(const weft__views *v, int from, const weft__view_message *m, size_t bytes)
@@ -563,12 +523,13 @@ static bool is_sound(const weft__views *v, int from, const weft__view_message *m
     if (!m->view || m->view > VIEW_MOST || (m->view > v->number && m->view - v->number > VIEW_JUMP))
         return false;
     members = m->sets;
-    ranks = members + v->bytes;
+    ranks = members + v->who.bytes;
     votes = m->word == WEFT__VIEW_ACCEPT || (m->word == WEFT__VIEW_PROMISE && m->vote_at);
     owns = m->ballot && owner_of(v, m->ballot) == from;
-    if (!is_set(v, members) || (m->word != WEFT__VIEW_IS && from < v->ranks && !weft__set_has(members, from)))
+    if (!is_set(v, members) ||
+        (m->word != WEFT__VIEW_IS && from < v->who.ranks && !weft__set_has(members, from)))
         return false;
-    if (votes && (!is_set(v, ranks) || !weft__set_is_within(ranks, members, v->bytes))) return false;
+    if (votes && (!is_set(v, ranks) || !weft__set_is_within(ranks, members, v->who.bytes))) return false;
     if (m->word == WEFT__VIEW_PREPARE || m->word == WEFT__VIEW_ACCEPT)
         return owns && m->ballot <= BALLOT_MOST;
     return m->word == WEFT__VIEW_IS || (m->ballot <= BALLOT_MOST && m->vote_at <= m->ballot);
@@ -576,21 +537,21 @@ static bool is_sound(const weft__views *v, int from, const weft__view_message *m
 
 bool weft__views_take(weft__views *v, int from, const weft__view_message *m, size_t bytes, int64_t now_ns)
 {
-    WEFT__ASSERT(from >= 0 && from < v->voters && from != v->rank, from, v->ranks);
+    WEFT__ASSERT(from >= 0 && from < weft__voters_places(&v->who) && from != v->rank, from, v->who.ranks);
     if (!is_sound(v, from, m, bytes)) return false;
-    if (weft__set_has(v->dead, from)) return true; /* it was on its way: has_decided */
+    if (weft__set_has(v->who.dead, from)) return true; /* it was on its way: has_decided */
     if (m->view < v->number) {
         say(v, from, WEFT__VIEW_IS, 0, NULL);
         return true;
     }
     if (m->view > v->number && v->state != WEFT__VIEWS_OUT) { /* to its sender that is decided */
         /* Not within: of another part, which the quorum `any` allows to go on. */
-        if (!weft__set_is_within(m->sets, v->members, v->bytes)) return true;
+        if (!weft__set_is_within(m->sets, v->who.members, v->who.bytes)) return true;
         install(v, m->view, m->sets, now_ns);
     }
     if (m->word == WEFT__VIEW_WHICH) say(v, from, WEFT__VIEW_IS, 0, NULL);
     if (v->state == WEFT__VIEWS_OUT) return true;
-    if (memcmp(m->sets, v->members, v->bytes) != 0) return true;
+    if (memcmp(m->sets, v->who.members, v->who.bytes) != 0) return true;
     weft__set_add(v->have, from);
     if (m->ballot > latest_ballot(v) + BALLOT_JUMP) return false;
     switch (m->word) {
@@ -632,9 +593,12 @@ static void say_again(weft__views *v, int64_t now_ns)
     bool prepares = v->state == WEFT__VIEWS_PREPARING;
     weft__view_word word = prepares ? WEFT__VIEW_PREPARE : WEFT__VIEW_ACCEPT;
     const unsigned char *ranks = prepares ? NULL : v->proposed;
-    bool by_proof = !prepares && is_by_proof(v, v->voted); /* who has not heard of a death is asked again */
+    bool by_proof =
+        !prepares &&
+        weft__voters_by_proof(&v->who, v->voted); /* who has not heard of a death is asked again */
     unsigned char *set = prepares ? v->answered : by_proof ? v->deaf : v->voted;
-    bool witness = v->asked_ns && !v->refused && is_half(v, set) && now_ns - v->asked_ns < WITNESS_NS;
+    bool witness =
+        v->asked_ns && !v->refused && weft__voters_half(&v->who, set) && now_ns - v->asked_ns < WITNESS_NS;
     v->again_ns = witness ? AGAIN_NS : 2 * v->again_ns < AGAIN_MOST ? 2 * v->again_ns : AGAIN_MOST;
     v->next_ns = now_ns + v->again_ns;
     v->asked = false;
@@ -669,7 +633,7 @@ weft__views *weft__views_new(int rank, int ranks, weft__quorum quorum, uint64_t 
 {
     size_t bytes = weft__view_set_bytes(ranks, quorum);
     weft__views *v = calloc(1, sizeof *v);
-    unsigned char *sets = calloc(SET_COUNT, bytes);
+    unsigned char *sets = calloc(SETS_OF_VOTERS + SET_COUNT, bytes);
     weft__view_message *out = calloc(1, sizeof *out + MESSAGE_SETS * bytes);
     if (!v || !sets || !out) {
         free(v);
@@ -677,28 +641,26 @@ weft__views *weft__views_new(int rank, int ranks, weft__quorum quorum, uint64_t 
         free(out);
         return NULL;
     }
-    *v = (weft__views){.rank = rank,
-                       .ranks = ranks,
-                       .voters = ranks + (quorum == WEFT__QUORUM_WITNESS),
-                       .bytes = bytes,
-                       .quorum = quorum,
-                       .events = events,
-                       .number = 1,
-                       .wanted = 1,
-                       .which_ns = WEFT__NEVER,
-                       .chance = chance,
-                       .out = out};
-#define PLACE_SET(name) v->name = sets + SET_##name * bytes;
+    *v = (weft__views){
+        .rank = rank,
+        .who = {.ranks = ranks, .bytes = bytes, .quorum = quorum, .members = sets, .dead = sets + bytes},
+        .events = events,
+        .number = 1,
+        .wanted = 1,
+        .which_ns = WEFT__NEVER,
+        .chance = chance,
+        .out = out};
+#define PLACE_SET(name) v->name = sets + (SETS_OF_VOTERS + SET_##name) * bytes;
     SETS(PLACE_SET)
 #undef PLACE_SET
-    for (int i = 0; i < ranks; i++) weft__set_add(v->members, i);
+    for (int i = 0; i < ranks; i++) weft__set_add(v->who.members, i);
     return v;
 }
 
 void weft__views_free(weft__views *v)
 {
     if (!v) return;
-    free(v->members); /* the first of the sets */
+    free(v->who.members); /* the first of the sets */
     free(v->out);
     free(v);
 }
@@ -715,5 +677,5 @@ uint32_t weft__views_number(const weft__views *v)
 
 bool weft__views_has(const weft__views *v, int rank)
 {
-    return weft__set_has(v->members, rank);
+    return weft__set_has(v->who.members, rank);
 }
