@@ -9,7 +9,7 @@ set(long "^(fault_(cycles|dumped|module|parted|progress|straggler)(_.*)?|device_
 string(JOIN "" computing ${computing})
 string(JOIN "" long ${long})
 foreach(test IN LISTS tests)
-  if(WEFT_SANITIZE AND test MATCHES "${computing}")
+  if(test MATCHES "${computing}")
     set_tests_properties(${test} PROPERTIES PROCESSORS 2)
   endif()
   if(test MATCHES "${long}")

@@ -224,13 +224,14 @@ bool weft__rendezvous_resign(weft__rendezvous_server *s)
 void weft__rendezvous_spare(weft__rendezvous_server *s, const bool *gone, int ranks)
 {
     const int64_t word = SPARE;
-    zmq_msg_t msg;
+    const size_t bytes = sizeof word + (size_t)ranks;
+    unsigned char *order = s ? malloc(bytes) : NULL;
     _Static_assert(sizeof *gone == 1, "as many bytes as ranks");
-    if (!s || zmq_msg_init_size(&msg, sizeof word + (size_t)ranks))
-        return; /* no memory: they are waited for */
-    memcpy(zmq_msg_data(&msg), &word, sizeof word);
-    memcpy((char *)zmq_msg_data(&msg) + sizeof word, gone, (size_t)ranks);
-    while (zmq_msg_send(&msg, s->owner_end, 0) < 0 && errno == EINTR) continue;
+    if (!order) return; /* no memory: they are waited for */
+    memcpy(order, &word, sizeof word);
+    memcpy(order + sizeof word, gone, (size_t)ranks);
+    while (zmq_send(s->owner_end, order, bytes, 0) < 0 && errno == EINTR) continue;
+    free(order);
 }
 
 bool weft__rendezvous_is_relayed(const weft__rendezvous_server *s)

@@ -451,7 +451,7 @@ static void *kill_later(void *arg)
 
 static void one_dies(job_rank *me)
 {
-    pthread_t killer;
+    pthread_t killer = 0;
     int32_t in = 1, out = 0;
     weft_request *req = NULL;
     job_sum_works(me->world);
@@ -460,8 +460,9 @@ static void one_dies(job_rank *me)
     if (me->rank == VICTIM) job_sleep_ms(JOB_LIMIT_MS);
     if (me->rank == 0) CHECK_INT(pthread_create(&killer, NULL, kill_later, me), 0);
     job_mark(me, 0);
-    check_dead(me, req);
+    CHECK(weft_wait(req, JOB_WAIT_MS) != WEFT_OK);
     if (me->rank == 0) CHECK_INT(pthread_join(killer, NULL), 0);
+    check_dead(me, req);
     note_settled(me, VICTIM, ALIVE, job_info(req).settled_ns);
     weft_release(req);
 }
