@@ -49,7 +49,7 @@ int parted_connect(int fd, const struct sockaddr *at, socklen_t bytes)
     return -1;
 }
 
-/* Of this process.  Not each number that there could be: a cut looks once a millisecond. */
+/* What this process has open.  Not each number that there could be: a cut looks once a millisecond. */
 static int descriptors(int *fds)
 {
     const struct dirent *at;
