@@ -1,124 +1,6 @@
-/* test_views.c - who is in the job, message by message: whom a view leaves out, who may decide, what is refused.  What holds
+/* test_views.c - who is in the job, message by message: whom a view leaves out, who may decide, who is told.  What holds
  * in whatever order messages come is played by tests/protocols/views_game.c. */
-#include "acceptor.h"
-#include "clock.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-enum { RANKS_MOST = 12, QUEUED_MOST = 512, MESSAGE_BYTES = sizeof(weft__view_message) + 4 };
-
-typedef struct queued {
-    int from, to;
-    size_t bytes;
-    _Alignas(weft__view_message) unsigned char message[MESSAGE_BYTES];
-} queued;
-
-static int ranks;
-static weft__views *views[RANKS_MOST];
-static int decisions[RANKS_MOST];
-static bool cut[RANKS_MOST + 1]; /* nothing comes from it or reaches it; the last one is the witness */
-static int side[RANKS_MOST];     /* words between ranks of two sides are lost */
-static weft__acceptor witness;
-static queued queue[QUEUED_MOST];
-static int queue_head, queue_tail;
-static int64_t now_ns;
-
-static void send(void *arg, int to, const weft__view_message *message, size_t bytes)
-{
-    queued *q = &queue[queue_tail++];
-    assert_in_range(queue_tail, 1, QUEUED_MOST);
-    assert_in_range(bytes, 1, MESSAGE_BYTES);
-    *q = (queued){.from = (int)((int *)arg - decisions), .to = to, .bytes = bytes};
-    memcpy(q->message, message, bytes);
-}
-
-static void decided(void *arg)
-{
-    ++*(int *)arg;
-}
-
-static void open_job(int n, weft__quorum quorum)
-{
-    ranks = n;
-    queue_head = queue_tail = 0;
-    now_ns = 0;
-    memset(decisions, 0, sizeof decisions);
-    memset(cut, 0, sizeof cut);
-    memset(side, 0, sizeof side);
-    weft__acceptor_init(&witness, n);
-    for (int i = 0; i < n; i++) {
-        weft__views_events events = {send, decided, &decisions[i]};
-        views[i] = weft__views_new(i, n, quorum, (uint64_t)i, events);
-        assert_non_null(views[i]);
-    }
-}
-
-static void close_job(void)
-{
-    for (int i = 0; i < ranks; i++) weft__views_free(views[i]);
-}
-
-static void ask_witness(const queued *q)
-{
-    queued answer = {.from = ranks, .to = q->from};
-    answer.bytes = weft__acceptor_take(&witness, (const void *)q->message, q->bytes, (void *)answer.message);
-    if (!answer.bytes) return;
-    assert_in_range(queue_tail, 0, QUEUED_MOST - 1);
-    queue[queue_tail++] = answer;
-}
-
-/* All words arrive, but for those to and from who is cut off. */
-static void deliver(void)
-{
-    while (queue_head < queue_tail) {
-        queued q = queue[queue_head++];
-        if (cut[q.from] || cut[q.to]) continue;
-        if (q.to == ranks) {
-            ask_witness(&q);
-            continue;
-        }
-        if (q.from != ranks && side[q.from] != side[q.to]) continue;
-        assert_true(weft__views_take(views[q.to], q.from, (const void *)q.message, q.bytes, now_ns));
-    }
-    queue_head = queue_tail = 0;
-}
-
-static void wait_long(void)
-{
-    for (int i = 0; i < 100; i++) {
-        now_ns += 50 * WEFT__MS;
-        for (int rank = 0; rank < ranks; rank++) (void)weft__views_check(views[rank], now_ns);
-        deliver();
-    }
-}
-
-static unsigned members(int rank)
-{
-    unsigned set = 0;
-    for (int i = 0; i < ranks; i++) set |= (unsigned)weft__views_has(views[rank], i) << i;
-    return set;
-}
-
-static void has_view(int rank, uint32_t number, unsigned set)
-{
-    assert_int_equal(weft__views_number(views[rank]), number);
-    assert_int_equal(members(rank), set);
-}
-
-/* Those of that set presume the others dead, and want to go on. */
-static void go_on(unsigned set)
-{
-    for (int i = 0; i < ranks; i++)
-        for (int of = 0; of < ranks; of++)
-            if (set >> i & 1 && !(set >> of & 1)) weft__views_presume_dead(views[i], of, now_ns);
-    for (int i = 0; i < ranks; i++)
-        if (set >> i & 1) weft__views_want(views[i], now_ns);
-    deliver();
-}
+#include "views_job.h"
 
 static void test_who_is_left_out_is_told(void **state)
 {
@@ -402,109 +284,6 @@ static void test_who_says_nothing_of_a_view_is_asked_less_and_less(void **state)
     close_job();
 }
 
-typedef struct said {
-    uint32_t word, view;
-    uint64_t ballot, vote_at;
-    unsigned char members, ranks;
-} said;
-
-/* Said to rank 0. */
-static bool is_taken_from(int from, said is, size_t bytes)
-{
-    _Alignas(weft__view_message) unsigned char bytes_of[MESSAGE_BYTES] = {0};
-    weft__view_message *m = (void *)bytes_of;
-    *m = (weft__view_message){is.word, is.view, is.ballot, is.vote_at};
-    m->sets[0] = is.members;
-    m->sets[1] = is.ranks;
-    return weft__views_take(views[0], from, m, bytes, now_ns);
-}
-
-static bool is_taken(said is, size_t bytes)
-{
-    return is_taken_from(1, is, bytes);
-}
-
-#define DISTANT ((UINT64_C(1) << 60) + 1) /* a ballot of rank 1 of three */
-
-static void test_refuses_what_no_rank_says(void **state)
-{
-    static const size_t whole = sizeof(weft__view_message) + 2;
-    static const said sound[] = {{WEFT__VIEW_PREPARE, 1, 2, 0, 7, 0},
-                                 {WEFT__VIEW_PROMISE, 1, 9, 0, 7, 0},
-                                 {WEFT__VIEW_PROMISE, 1, 9, 4, 7, 3},
-                                 {WEFT__VIEW_ACCEPT, 1, 5, 0, 7, 3},
-                                 {WEFT__VIEW_ACCEPTED, 1, 5, 0, 7, 0}};
-    static const said unsound[] = {{0, 1, 2, 0, 7, 0},
-                                   {WEFT__VIEW_WHICH + 1, 1, 2, 0, 7, 0},
-                                   {WEFT__VIEW_PREPARE, 0, 2, 0, 7, 0},
-                                   {WEFT__VIEW_PREPARE, 1, 0, 0, 7, 0},
-                                   {WEFT__VIEW_PREPARE, 1, DISTANT, 0, 7, 0}, /* no rank comes so far */
-                                   {WEFT__VIEW_PROMISE, 1, DISTANT, 0, 7, 0},
-                                   {WEFT__VIEW_IS, UINT32_MAX, 0, 0, 7, 0},
-                                   {WEFT__VIEW_IS, UINT32_MAX / 4, 0, 0, 7, 0},
-                                   {WEFT__VIEW_PREPARE, 1, 3, 0, 7, 0}, /* a ballot of rank 2 */
-                                   {WEFT__VIEW_PREPARE, 1, 2, 0, 0, 0},
-                                   {WEFT__VIEW_PREPARE, 1, 2, 0, 5, 0},  /* it is not in its own view */
-                                   {WEFT__VIEW_PREPARE, 1, 2, 0, 15, 0}, /* there is no rank 3 */
-                                   {WEFT__VIEW_PROMISE, 1, 4, 9, 7, 3},
-                                   {WEFT__VIEW_PROMISE, 1, UINT64_MAX, 0, 7, 0},
-                                   {WEFT__VIEW_ACCEPT, 1, 5, 0, 7, 0},
-                                   {WEFT__VIEW_ACCEPT, 1, 5, 0, 7, 8},
-                                   {WEFT__VIEW_ACCEPT, 1, 5, 0, 3, 5},
-                                   {WEFT__VIEW_IS, 2, 0, 0, 0, 0}};
-    (void)state;
-    open_job(3, WEFT__QUORUM_MAJORITY);
-    for (size_t i = 0; i < sizeof unsound / sizeof *unsound; i++) assert_false(is_taken(unsound[i], whole));
-    assert_int_equal(queue_tail, 0);
-    for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
-        assert_true(is_taken(sound[i], whole));
-        assert_false(is_taken(sound[i], whole - 1));
-        assert_false(is_taken(sound[i], whole + 1));
-    }
-    assert_false(
-        is_taken((said){WEFT__VIEW_ACCEPT, 1, 5, 0, 7, 1}, whole)); /* it has proposed another one in that */
-    has_view(0, 1, 7);
-    assert_true(is_taken((said){WEFT__VIEW_IS, 4, 0, 0, 5, 0}, whole));
-    has_view(0, 4, 5);
-    assert_true(is_taken((said){WEFT__VIEW_IS, 5, 0, 0, 7, 0}, whole)); /* nobody comes back: it is dropped */
-    has_view(0, 4, 5);
-    close_job();
-}
-
-/* What rank 0 says next in that ballot, to anybody: of that kind. */
-static const weft__view_message *next_said(uint32_t word, uint64_t ballot)
-{
-    while (queue_head < queue_tail) {
-        const weft__view_message *m = (const void *)queue[queue_head++].message;
-        if (m->word == word && m->ballot == ballot) return m;
-    }
-    fail_msg("word %u of ballot %u is not said", word, (unsigned)ballot);
-    return NULL;
-}
-
-enum { WHOLE = sizeof(weft__view_message) + 2 };
-
-/* Whichever order they come in. */
-static void test_the_newest_vote_is_proposed(void **state)
-{
-    static const said votes[] = {{WEFT__VIEW_PROMISE, 1, 11, 2, 31, 7},
-                                 {WEFT__VIEW_PROMISE, 1, 11, 3, 31, 13}};
-    (void)state;
-    for (int first = 0; first < 2; first++) {
-        open_job(5, WEFT__QUORUM_MAJORITY);
-        for (int of = 3; of < 5; of++) weft__views_presume_dead(views[0], of, now_ns);
-        assert_true(is_taken_from(4, (said){WEFT__VIEW_PREPARE, 1, 10, 0, 31, 0}, WHOLE));
-        weft__views_want(views[0], now_ns);
-        now_ns += 1000 * WEFT__MS;
-        (void)weft__views_check(views[0], now_ns);
-        (void)next_said(WEFT__VIEW_PREPARE, 11);
-        assert_true(is_taken_from(1 + first, votes[first], WHOLE));
-        assert_true(is_taken_from(2 - first, votes[!first], WHOLE));
-        assert_int_equal(next_said(WEFT__VIEW_ACCEPT, 11)->sets[1], 13);
-        close_job();
-    }
-}
-
 /* 2, 3 and 4 of five go on by themselves and die; 1 has proof of that, and asks 0 for its vote, which has none yet.  What 2 has
  * said of their view reaches 0 only behind that: 0 is out, and so is 1.  It comes too late once 0 has proof as well. */
 static void test_what_the_dead_have_said_comes_late(void **state)
@@ -555,96 +334,25 @@ static void test_votes_are_renewed_by_proof(void **state)
     close_job();
 }
 
-/* One that was on its way while its ballot gave way to another. */
-static void test_a_vote_counts_in_its_ballot(void **state)
+/* Rank 1 has prepared by proof, without the witness.  0, which has not heard of the deaths, votes, and makes half of them with 1: the
+ * witness, which has promised nothing for that ballot, is not asked for its vote. */
+static void test_by_proof_the_witness_has_no_part(void **state)
 {
     (void)state;
-    open_job(5, WEFT__QUORUM_MAJORITY);
-    for (int of = 3; of < 5; of++) weft__views_presume_dead(views[0], of, now_ns);
-    weft__views_want(views[0], now_ns);
-    for (int from = 1; from < 3; from++)
-        assert_true(is_taken_from(from, (said){WEFT__VIEW_PROMISE, 1, 1, 0, 31, 0}, WHOLE));
-    (void)next_said(WEFT__VIEW_ACCEPT, 1);
-    assert_true(is_taken_from(1, (said){WEFT__VIEW_PREPARE, 1, 2, 0, 31, 0}, WHOLE));
-    assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PAUSING);
-    now_ns += 1000 * WEFT__MS;
-    (void)weft__views_check(views[0], now_ns);
-    for (int from = 1; from < 3; from++)
-        assert_true(is_taken_from(from, (said){WEFT__VIEW_PROMISE, 1, 6, from == 1 ? 2 : 0, 31, 6}, WHOLE));
-    assert_int_equal(next_said(WEFT__VIEW_ACCEPT, 6)->sets[1], 6);
-    for (int from = 1; from < 3; from++)
-        assert_true(is_taken_from(from, (said){WEFT__VIEW_ACCEPTED, 1, 1, 0, 31, 0}, WHOLE));
-    has_view(0, 1, 31);
-    for (int from = 1; from < 3; from++)
-        assert_true(is_taken_from(from, (said){WEFT__VIEW_ACCEPTED, 1, 6, 0, 31, 0}, WHOLE));
-    has_view(0, 2, 6); /* it has decided that it is not in it */
-    close_job();
-}
-
-/* Rank 0, whose own has given way to one, hears of the next: that may have to wait for somebody too. */
-static void test_each_later_ballot_has_its_time(void **state)
-{
-    int64_t next;
-    (void)state;
-    open_job(5, WEFT__QUORUM_MAJORITY);
-    weft__views_want(views[0], now_ns);
-    for (unsigned rank = 1; rank < 4; rank++) {
-        assert_true(is_taken_from((int)rank, (said){WEFT__VIEW_PREPARE, 1, rank + 1, 0, 31, 0}, WHOLE));
-        assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PAUSING);
-        next = weft__views_check(views[0], now_ns);
-        assert_in_range(next - now_ns, 150 * WEFT__MS, 1000 * WEFT__MS);
-        now_ns = next - 1;
+    open_job(4, WEFT__QUORUM_WITNESS);
+    cut[2] = cut[3] = true;
+    for (int of = 2; of < 4; of++) weft__views_died(views[1], of, now_ns);
+    weft__views_want(views[1], now_ns);
+    for (int i = 0; i < 3; i++) {
+        deliver();
+        now_ns += 50 * WEFT__MS;
+        (void)weft__views_check(views[1], now_ns);
     }
-    (void)weft__views_check(views[0], next);
-    assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PREPARING);
-    close_job();
-}
-
-/* Rank 0, which wants nothing itself, goes on where rank 4 falls silent: no later for each ballot that rank 4 has begun. */
-static void test_who_wants_nothing_waits_alike(void **state)
-{
-    (void)state;
-    open_job(5, WEFT__QUORUM_MAJORITY);
-    for (unsigned ballot = 5; ballot <= 40; ballot += 5) {
-        now_ns += 10 * WEFT__MS;
-        assert_true(is_taken_from(4, (said){WEFT__VIEW_PREPARE, 1, ballot, 0, 31, 0}, WHOLE));
-        assert_in_range(weft__views_check(views[0], now_ns) - now_ns, 300 * WEFT__MS, 340 * WEFT__MS);
-    }
-    close_job();
-}
-
-/* And where its own has given way, to one that it hears of by the way, that one has as long. */
-static void test_who_wants_nothing_leaves_time(void **state)
-{
-    (void)state;
-    open_job(5, WEFT__QUORUM_MAJORITY);
-    assert_true(is_taken_from(4, (said){WEFT__VIEW_PREPARE, 1, 5, 0, 31, 0}, WHOLE));
-    now_ns = weft__views_check(views[0], now_ns);
-    (void)weft__views_check(views[0], now_ns);
-    assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PREPARING);
-    assert_true(is_taken_from(1, (said){WEFT__VIEW_PROMISE, 1, 9, 0, 31, 0}, WHOLE));
-    assert_int_equal(weft__views_state_of(views[0]), WEFT__VIEWS_PAUSING);
-    assert_in_range(weft__views_check(views[0], now_ns) - now_ns, 400 * WEFT__MS, 440 * WEFT__MS);
-    close_job();
-}
-
-/* Cut off from all others it says less and less; until one answers. */
-static void test_what_nobody_answers_is_said_less_and_less(void **state)
-{
-    int times = 0;
-    (void)state;
-    open_job(5, WEFT__QUORUM_MAJORITY);
-    weft__views_want(views[0], now_ns);
-    while (now_ns < 20000 * WEFT__MS) {
-        int64_t next = weft__views_check(views[0], now_ns);
-        assert_in_range(next - now_ns, 1, 2000 * WEFT__MS);
-        now_ns = next;
-        times += queue_tail > 0;
-        queue_tail = 0;
-    }
-    assert_in_range(times, 10, 16);
-    assert_true(is_taken_from(1, (said){WEFT__VIEW_PROMISE, 1, 1, 0, 31, 0}, WHOLE)); /* one is not enough */
-    assert_in_range(weft__views_check(views[0], now_ns) - now_ns, 1, 50 * WEFT__MS);
+    assert_int_equal(weft__views_state_of(views[1]), WEFT__VIEWS_PROPOSING);
+    assert_int_equal(witness.promised, 0);
+    for (int of = 2; of < 4; of++) weft__views_died(views[0], of, now_ns);
+    deliver();
+    for (int i = 0; i < 2; i++) has_view(i, 2, 3);
     close_job();
 }
 
@@ -664,15 +372,9 @@ int main(void)
         cmocka_unit_test(test_by_proof),
         cmocka_unit_test(test_the_vote_of_the_dead_counts),
         cmocka_unit_test(test_two_ballots_at_once),
-        cmocka_unit_test(test_each_later_ballot_has_its_time),
-        cmocka_unit_test(test_who_wants_nothing_waits_alike),
-        cmocka_unit_test(test_who_wants_nothing_leaves_time),
-        cmocka_unit_test(test_refuses_what_no_rank_says),
-        cmocka_unit_test(test_the_newest_vote_is_proposed),
         cmocka_unit_test(test_what_the_dead_have_said_comes_late),
         cmocka_unit_test(test_votes_are_renewed_by_proof),
-        cmocka_unit_test(test_a_vote_counts_in_its_ballot),
-        cmocka_unit_test(test_what_nobody_answers_is_said_less_and_less),
+        cmocka_unit_test(test_by_proof_the_witness_has_no_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
