@@ -3,8 +3,8 @@
  * One instance of Paxos decides each view; its acceptors are the members of the view before.  Whatever was sent stays
  * readable for ever: a rank reads a message at any time, as often as it likes, or never.  So messages overtake each
  * other, are lost and come twice, and a partition is what its other side never reads.  A rank that acts no more has
- * crashed or is cut off, which nobody can tell apart; `dead` are those whose crash is certain, and whoever could use that
- * may know it or not.  Who presumes whom dead is no input: a rank begins a ballot whenever it likes, and the next view is
+ * crashed or is cut off, which nobody can tell apart; `dead` are those whose crash is certain, which is asked for where a rule
+ * goes by it.  Who presumes whom dead is no input: a rank begins a ballot whenever it likes, and the next view is
  * whoever answered it, with any that did not: those are late to its owner, and not dead.
  *
  *   -DRANKS=3 -DBALLOTS=3 -DVIEWS=2   so many ranks, ballots in each instance (by rank in turn), views in all
@@ -239,7 +239,10 @@ active proctype job()
         :: HAS(dead, i)
         :: else ->
             if
+#if defined(PROVEN) || defined(LEAVES)
             :: dead = dead | BIT(i)
+#endif
+            :: view[i] == VIEWS || !HAS(members[i], i)
             :: view[i] < VIEWS && HAS(members[i], i) ->
                 if
 #ifdef PROVEN
