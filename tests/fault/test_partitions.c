@@ -21,6 +21,7 @@ enum {
     RECONNECT_MS = 800 * JOB_SLOWER,
     BEGINS_MOST_MS = 60,
     LASTS_MOST_MS = 3000,
+    TRIES = 3,
     CALM_MS = 4500 * JOB_SLOWER /* by then who is lost is named everywhere; the heartbeat is as by default */
 };
 
@@ -125,6 +126,16 @@ static void join(job_rank *me, const partition *plan)
     job_acquaint(me);
 }
 
+/* A half whose witness has not answered within a shrink, as its disk is slow, asks once more: it has the answer then. */
+static weft_status go_on(job_rank *me, const partition *plan, char *text, size_t bytes)
+{
+    weft_status status;
+    int tries = 0;
+    do status = survival_go_on(me, job_now_ns() + CALM_MS * INT64_C(1000000), text, bytes);
+    while (status == WEFT_ERR_PEER && plan->quorum && strstr(text, "and not the witness") && ++tries < TRIES);
+    return status;
+}
+
 static void parted(job_rank *me)
 {
     const partition *plan = me->arg;
@@ -135,7 +146,7 @@ static void parted(job_rank *me)
     join(me, plan);
     job_meet(me);
     if (!me->rank) CHECK(!pthread_create(&thread, NULL, cut, &cuts));
-    told[SURVIVAL_STATUS] = survival_go_on(me, job_now_ns() + CALM_MS * INT64_C(1000000), text, sizeof text);
+    told[SURVIVAL_STATUS] = go_on(me, plan, text, sizeof text);
     job_meet(me);
     survival_check_groups(me);
     if (!cuts.course.lasts_ms)
