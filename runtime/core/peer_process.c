@@ -2,7 +2,7 @@
  * program.  What follows from that is peer.c's.
  *
  * A pidfd tells of its end, which is proof.  Its pipe (net/shm_segment.h) ends as its process does, as it leaves the job,
- * and as it becomes another program: so its process is asked for then.  Where ranks of one host share no memory none
+ * and as it becomes another program: so its process is asked for soon after.  Where ranks of one host share no memory none
  * of the two is there until the rank is thought to be dead. */
 #include "peer_process.h"
 
@@ -15,9 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_EVERY_NS \
-    (4 * WEFT__MS)                /* who has called exec has a stack by then, and who ends has mostly ended */
-#define LOOK_NS (2000 * WEFT__MS) /* and who has none by then ends: its pidfd tells */
+#define LOOK_EVERY_NS (4 * WEFT__MS)    /* who has called exec has a stack soon, and who ends has ended */
+#define LOOK_NS       (2000 * WEFT__MS) /* and who has no stack by then ends: its pidfd tells */
 
 /* ---- its end ---- */
 
