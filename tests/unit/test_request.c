@@ -83,9 +83,33 @@ static void test_first_outcome_counts(void **state)
     assert_int_equal(atomic_load(&req.refs), 1);
 }
 
+static int64_t settled(weft_status status)
+{
+    begin();
+    req.timed = true;
+    req.submitted_ns = req.started_ns = 1;
+    weft__list_init(&req.pending);
+    ctx.progress_ns = 2; /* this call of progress has read the clock a while ago */
+    weft__engine_held = &ctx;
+    weft__request_settle(&req, status, NULL);
+    weft__engine_held = NULL;
+    return req.settled_ns;
+}
+
+/* What fails may do so by what has happened since then. */
+static void test_failed_end_reads_the_clock(void **state)
+{
+    const int64_t before = weft__now_ns();
+    (void)state;
+    weft__completion_fd_init(&ctx.completion_fd);
+    assert_true(settled(WEFT_OK) == 2);
+    assert_true(settled(WEFT_ERR_PEER) >= before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_outcome_counts),
+                                       cmocka_unit_test(test_failed_end_reads_the_clock),
                                        cmocka_unit_test(test_settled_or_woken)};
     alarm(ALARM_S);
     return cmocka_run_group_tests_name("request", tests, NULL, NULL);
