@@ -196,14 +196,15 @@ static void say_own(weft_context *ctx, attempt *a)
     weft__reserve_give(m);
 }
 
-/* Whom this rank presumes dead the lead may not: it must not make a group of two that have lost each other. */
+/* Whom this rank presumes dead the lead may not: it must not make a group of two that have lost each other.  By WEFT_QUORUM=any
+ * nobody asks for that. */
 void weft__shrink_join(weft_context *ctx, attempt *a, int lead, bool program, int64_t deadline_ns)
 {
     weft__shrink_message *m = new_join(ctx, a, lead);
     if (!m) return;
     m->params = weft__own_params(ctx);
     m->params.program = program;
-    weft__shrink_mark_gone(ctx, m, WEFT__PRESUMED_DEAD, WEFT__SHRINK_LOST);
+    if (weft__by_agreement(ctx)) weft__shrink_mark_gone(ctx, m, WEFT__PRESUMED_DEAD, WEFT__SHRINK_LOST);
     weft__set_add(weft__shrink_set(ctx, m, WEFT__SHRINK_JOINED), ctx->rank);
     if (lead == ctx->rank) {
         send(ctx, lead, m);

@@ -137,12 +137,14 @@ static bool makes_a_group(const weft_context *ctx, const weft__shrink_message *m
                                weft__set_bytes(ctx->world_size));
 }
 
-static bool joins_a_member(const weft_context *ctx, const weft__shrink_message *m)
+/* The lead, which is the lowest of them, by itself alone: else a group could be made before its program has come. */
+static bool joins_a_member(const weft_context *ctx, int peer, const weft__shrink_message *m)
 {
+    const unsigned char *joined = weft__shrink_told(ctx, m, WEFT__SHRINK_JOINED);
+    const int first = weft__set_next(joined, 0, ctx->world_size);
     return m->lead >= 0 && m->lead < ctx->world_size &&
            weft__set_has(weft__shrink_told(ctx, m, WEFT__SHRINK_MEMBERS), m->lead) &&
-           !weft__set_is_empty(weft__shrink_told(ctx, m, WEFT__SHRINK_JOINED),
-                               weft__set_bytes(ctx->world_size));
+           (peer == m->lead ? first >= m->lead : first > m->lead);
 }
 
 static weft_status check(const weft_context *ctx, int peer, int type, const weft__shrink_message *m)
@@ -157,8 +159,10 @@ static weft_status check(const weft_context *ctx, int peer, int type, const weft
     if (tells_survivors && !makes_a_group(ctx, m))
         return weft__fail(WEFT_ERR_PEER,
                           "a group of no members, or of number %#" PRIx64 ", which is none of theirs", m->id);
-    if (type == WEFT__MESSAGE_SHRINK_JOIN && !joins_a_member(ctx, m))
-        return weft__fail(WEFT_ERR_PEER, "nobody joins, or rank %" PRId32 " is joined, which is no member",
+    if (type == WEFT__MESSAGE_SHRINK_JOIN && !joins_a_member(ctx, peer, m))
+        return weft__fail(WEFT_ERR_PEER,
+                          "nobody joins, or rank %" PRId32
+                          " is joined, which is no member, or by itself or a rank below it",
                           m->lead);
     if (has_text(type) && !weft__is_failure(m->status))
         return weft__fail(WEFT_ERR_PEER, "a group that shrinks fails with status %" PRId32, m->status);

@@ -22,8 +22,8 @@ static const weft__protocol *shrink;
 
 static struct word {
     int to, type, lead;
-    unsigned char joined; /* a bit for each rank */
-} words[WORDS_MOST];      /* about the shrink, that this rank has said */
+    unsigned char joined, lost; /* a bit for each rank */
+} words[WORDS_MOST];            /* about the shrink, that this rank has said */
 static int said;
 static uint32_t occurrence; /* that JOIN of BELOW is of */
 
@@ -42,17 +42,19 @@ static void note_sent(const weft__outgoing *out)
         memcpy(m, out->payload, out->frame.length);
         words[said].lead = m->lead;
         words[said].joined = *weft__shrink_told(ctx, m, WEFT__SHRINK_JOINED);
+        words[said].lost = *weft__shrink_told(ctx, m, WEFT__SHRINK_LOST);
         weft__reserve_give(m);
     }
     said++;
 }
 
-static void begin(void)
+/* lost: whom it presumes dead. */
+static void begin_by(weft__quorum quorum, int lost)
 {
     static weft_group *left;
     static const int members[] = {0, 1, 2, 3, 4};
     ctx = lone_rank_open((lone_wires){note_sent, NULL});
-    ctx->quorum = WEFT__QUORUM_MAJORITY;
+    ctx->quorum = quorum;
     ctx->fan_out = 1;
     ctx->told_at_once = 0;
     for (int i = 0; i < LONE_WORLD; i++) ctx->peers[i].host_lead = i;
@@ -60,9 +62,15 @@ static void begin(void)
     shrink = ctx->protocols[WEFT__PROTOCOL_SHRINK];
     said = 0;
     occurrence = 1;
+    if (lost != NOBODY) atomic_store(&ctx->peers[lost].gone, WEFT__PRESUMED_DEAD);
     assert_int_equal(weft_shrink_group(group, NULL, &left, &req), WEFT_OK);
     weft__engine_take(ctx);
     weft__engine_progress(ctx);
+}
+
+static void begin(void)
+{
+    begin_by(WEFT__QUORUM_MAJORITY, NOBODY);
 }
 
 static void end(void)
@@ -240,6 +248,18 @@ static void test_what_is_not_held(void **state)
     end();
 }
 
+/* Whom it presumes dead it says where that is to be agreed on, and else its word is the same as the others'. */
+static void test_who_is_presumed_dead(void **state)
+{
+    (void)state;
+    for (int by_any = 0; by_any < 2; by_any++) {
+        begin_by(by_any ? WEFT__QUORUM_ANY : WEFT__QUORUM_MAJORITY, BELOW);
+        assert_int_equal(said, 1);
+        assert_int_equal(words[0].lost, by_any ? 0 : 1u << BELOW);
+        end();
+    }
+}
+
 static void test_who_gives_up_names_itself(void **state)
 {
     (void)state;
@@ -265,6 +285,8 @@ static void test_words_that_are_wrong(void **state)
     atomic_store(&ctx->peers[BELOW].refused, false);
     below_joins(LEAD, BELOW); /* it presumes itself dead */
     assert_true(atomic_load(&ctx->peers[BELOW].refused));
+    below_joins_by(NEXT, BELOW, NOBODY); /* the lead, by somebody else */
+    assert_true(atomic_load(&ctx->peers[NEXT].refused));
     assert_int_equal(said, 0);
     end();
 }
@@ -281,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_who_is_unreachable_has_not_joined),
         cmocka_unit_test(test_this_rank_is_the_next_lead),
         cmocka_unit_test(test_what_is_not_held),
+        cmocka_unit_test(test_who_is_presumed_dead),
         cmocka_unit_test(test_who_gives_up_names_itself),
         cmocka_unit_test(test_words_that_are_wrong),
     };
