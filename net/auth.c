@@ -15,7 +15,7 @@
 #include <string.h>
 #include <zmq.h>
 
-#define WIRE_VERSION 17
+#define WIRE_VERSION 18
 #define LABEL_BYTES  16
 
 _Static_assert(crypto_auth_KEYBYTES == WEFT__KEY_BYTES, "the data key keys the MAC");

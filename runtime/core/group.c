@@ -172,6 +172,7 @@ static void group_free(weft_group *group)
     weft__seats_free(group->seats);
     weft__seats_free(group->host_tree);
     free(group->telling.hosts);
+    free(group->telling_abort.hosts);
     free(group->late_abort);
     free(group->options);
     free(group);

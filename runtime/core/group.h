@@ -77,6 +77,7 @@ typedef struct weft__telling {
     int owed; /* answers, to those that have told this rank and want to know when that was passed on */
     int64_t still_ns; /* they are told then that this rank waits too */
     bool all;         /* members of other hosts have been told by this rank's watchdog, each */
+    bool late;        /* it tells that the group was aborted when it had been broken */
 } weft__telling;
 
 /* Whether a group has slots in shared memory. */
@@ -150,7 +151,7 @@ struct weft_group {
     uint64_t broken_number; /* BROKEN: of the collective that failed; 0: none in particular */
     char *late_abort; /* BROKEN: why it was aborted after that, which has ended messages too; NULL; engine */
     bool remembered;  /* BROKEN: what is told once more before a goodbye is kept; engine */
-    weft__telling telling; /* BROKEN: engine */
+    weft__telling telling, telling_abort; /* BROKEN: of that, and of late_abort; engine */
     char why[WEFT__SENTENCE_BYTES];
     _Atomic int64_t timeout_ms;
     uint8_t modules; /* a bit for each kind of memory for which all members have the same module */

@@ -126,20 +126,6 @@ weft__notice weft__late_abort_notice(const weft_group *group)
     return notice;
 }
 
-/* It was broken before, so that messages between its living members still went on.  Who aborts it tells each member; who
- * hears that tells the next living one behind it too, so that it comes to all though the one ends amid telling. */
-static void tell_late_abort(weft_group *group, bool to_all)
-{
-    weft_context *ctx = group->ctx;
-    const weft__notice notice = weft__late_abort_notice(group);
-    for (int i = 1; i < group->size; i++) {
-        const int rank = group->world[(group->rank + i) % group->size];
-        if (weft__is_gone(&ctx->peers[rank])) continue;
-        weft__alarm_tell(ctx, rank, &notice);
-        if (!to_all) return;
-    }
-}
-
 /* The first cause stays, as every later call is told it. */
 static void abort_late(weft_group *group, const weft__verdict *v, bool tell)
 {
@@ -148,7 +134,10 @@ static void abort_late(weft_group *group, const weft__verdict *v, bool tell)
     group->late_abort = strdup(v->why);
     if (!group->late_abort) return; /* no memory: deadlines end them */
     weft__group_ref(group);
-    tell_late_abort(group, tell);
+    WEFT__EACH_PROTOCOL(group->ctx, p)
+    {
+        if (p->tell_abort) p->tell_abort(group, tell);
+    }
     while ((req = next_to_fail(group, WEFT__COLLECTIVE | WEFT__PAIR)) != NULL) {
         char text[WEFT__SENTENCE_BYTES], name[256];
         weft__request_name(req, name, sizeof name);

@@ -27,4 +27,8 @@ weft_status weft__broken_text(weft_request *req, char *text, size_t bytes) WEFT_
 weft__notice weft__break_notice(const weft_group *group); /* of a broken one, for its members */
 /* What is told of a group that was aborted when it had been broken (its late_abort). */
 weft__notice weft__late_abort_notice(const weft_group *group);
+static inline bool weft__is_late_abort(const weft__notice *broken)
+{
+    return broken->knows && broken->gone == WEFT__LIVES;
+}
 #endif

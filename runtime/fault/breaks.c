@@ -13,6 +13,7 @@
 #include "deaths.h"
 #include "engine.h"
 #include "group_break.h"
+#include "group_telling.h"
 #include "peer.h"
 #include "protocol.h"
 #include "telling.h"
@@ -118,7 +119,7 @@ static void remember(weft_group *group)
     group->remembered = true;
     if (group->late_abort) {
         notice = weft__late_abort_notice(group);
-        keep(group, &notice, true, true);
+        keep(group, &notice, !group->telling_abort.hosts, true);
     }
     notice = weft__break_notice(group);
     keep(group, &notice, group->telling.all, false);
@@ -209,16 +210,10 @@ static void pass_to_culprit(const weft_group *group, const weft__notice *notice)
             weft__alarm_tell(ctx, group->world[i], &passed);
 }
 
-/* The group had been broken before that, which other words tell. */
-static bool is_late_abort(const weft__notice *notice)
-{
-    return notice->knows && notice->gone == WEFT__LIVES;
-}
-
 static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
 {
     weft_group *group = weft__group_find(ctx, notice->group);
-    if (weft__telling_answered(group, peer, notice)) {
+    if (weft__group_answered(group, peer, notice)) {
         if (group) weft__group_unref(group);
         return;
     }
@@ -226,7 +221,7 @@ static void act_on(weft_context *ctx, const weft__notice *notice, int peer)
     if (group) {
         if (notice->gone == WEFT__UNREACHABLE && notice->knows) pass_to_culprit(group, notice);
         break_as_told(group, notice);
-        if (!is_late_abort(notice)) weft__telling_heard(group, peer, notice);
+        weft__group_told(group, peer, notice);
         weft__group_unref(group);
     } else {
         weft__early_keep(ctx, notice->group, WEFT__MESSAGE_BROKEN, peer, notice, sizeof *notice);
@@ -326,7 +321,8 @@ const weft__protocol weft__breaks_protocol = {.name = "breaks",
                                               .close = close_breaks,
                                               .message = breaks_message,
                                               .notice = breaks_notice,
-                                              .tell_broken = weft__telling_begin,
+                                              .tell_broken = weft__group_tell_broken,
+                                              .tell_abort = weft__group_tell_abort,
                                               .tell_death = weft__deaths_tell,
                                               .peer_gone = breaks_peer_gone,
                                               .late_goodbye = breaks_late_goodbye,

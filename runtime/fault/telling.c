@@ -1,11 +1,11 @@
 /* telling.c - see telling.h. */
 #include "telling.h"
 #include "alarm.h"
-#include "breaks.h"
 #include "check.h"
 #include "deaths.h"
 #include "engine.h"
 #include "group_break.h"
+#include "group_telling.h"
 #include "host_tree.h"
 #include "peer.h"
 #include "protocol.h"
@@ -13,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TELL_PERIOD_NS (150 * WEFT__MS)
-#define SILENCE_NS     (150 * WEFT__MS) /* then a host is gone past */
-#define STILL_NS       (50 * WEFT__MS)  /* who waits for others itself says so this often */
+#define SILENCE_NS (150 * WEFT__MS) /* then a host is gone past */
+#define STILL_NS   (50 * WEFT__MS)  /* who waits for others itself says so this often */
 
 enum { NO_SIDE = -1, SIDES = -2 }; /* beside a host beside this one */
 
@@ -65,14 +64,14 @@ static void list_until(weft__telling *t, bool was_listed)
     if (t->group) weft__group_unref(t->group);
 }
 
-static void put_off(weft__telling *t, int64_t after_ns)
+void weft__telling_put_off(weft__telling *t, int64_t after_ns)
 {
     const bool was_listed = weft__telling_goes_on(t);
     t->put_off_ns = weft__now_ns() + after_ns;
     list_from(t, was_listed, t->put_off_ns);
 }
 
-static void put_off_no_more(weft__telling *t)
+void weft__telling_put_off_no_more(weft__telling *t)
 {
     const bool was_listed = weft__telling_goes_on(t);
     t->put_off_ns = 0;
@@ -146,7 +145,7 @@ static bool wants_word(const weft__telling *t, int member)
 
 /* A break goes over the data plane on this host, which needs no connection there and is driven whatever the other does; but
  * it may need memory. */
-static void tell(weft__telling *t, int member, const weft__notice *notice)
+void weft__telling_word(weft__telling *t, int member, const weft__notice *notice)
 {
     weft_context *ctx = t->ctx;
     const int rank = rank_of(t, member);
@@ -156,23 +155,7 @@ static void tell(weft__telling *t, int member, const weft__notice *notice)
         weft__alarm_tell(ctx, rank, notice);
 }
 
-/* ---- few hosts ---- */
-
-static void tell_each(weft_group *group, bool elsewhere)
-{
-    weft__telling *t = &group->telling;
-    weft__notice notice = weft__break_notice(group);
-    const int passer = weft__break_passer(group);
-    t->all = t->all || elsewhere;
-    for (int i = 0; i < group->size; i++) {
-        if (i == group->rank || weft__is_gone(peer_of(t, i)) || weft__group_shown_broken(group, i)) continue;
-        if (elsewhere != (peer_of(t, i)->local < 0)) continue;
-        notice.knows = i == passer ? 1 : 0;
-        tell(t, i, &notice);
-    }
-}
-
-/* ---- many ---- */
+/* ---- along the tree ---- */
 
 size_t weft__telling_bytes(const weft__telling *t)
 {
@@ -196,17 +179,6 @@ bool weft__telling_open(weft__telling *t, const weft__notice *notice)
     return true;
 }
 
-static bool has_many_hosts(weft_group *group)
-{
-    weft__telling *t = &group->telling;
-    weft__notice notice;
-    t->ctx = group->ctx;
-    t->group = group;
-    if (t->hosts || group->size <= group->ctx->told_at_once) return t->hosts != NULL;
-    notice = weft__break_notice(group);
-    return weft__host_tree_made(group) && weft__telling_open(t, &notice);
-}
-
 /* The lowest of that host's; -1: none can be asked. */
 static int speaker_of(const weft__telling *t, int host)
 {
@@ -226,7 +198,7 @@ static void tell_ranks(weft__telling *t, int host, int but)
     told.operation = WEFT__BREAK_TOLD;
     for (int seat = hosts->first[host]; seat < hosts->first[host + 1]; seat++) {
         const int member = hosts->rank_at[seat];
-        if (rank_of(t, member) != but && wants_word(t, member)) tell(t, member, &told);
+        if (rank_of(t, member) != but && wants_word(t, member)) weft__telling_word(t, member, &told);
     }
 }
 
@@ -271,39 +243,27 @@ static void tell_beyond(weft__telling *t, int host, int from)
         if (!weft__host_is_below(ctx, from, child + i)) tell_host(t, child + i);
 }
 
-static void tell_mates(weft__telling *t, weft__notice notice, weft__break_word word)
+/* Who shows that the group is broken there may not know yet that it was aborted then. */
+static bool knows_of_it(const weft__telling *t, int member)
+{
+    return t->group && !t->late && weft__group_shown_broken(t->group, member);
+}
+
+void weft__telling_mates(weft__telling *t, weft__notice notice, weft__break_word word)
 {
     notice.operation = word;
     for (int i = 0; i < size_of(t); i++)
-        if (is_mate(t, i) && wants_word(t, i) &&
-            (word == WEFT__BREAK_COVERS || !t->group || !weft__group_shown_broken(t->group, i)))
-            tell(t, i, &notice);
-}
-
-/* A member of another host would not hear it by itself of a rank that left, and the rank's own word may be lost.  That
- * others presume somebody dead is theirs to say. */
-static weft__notice notice_to_pass(const weft_group *group, const weft__notice *told)
-{
-    weft__notice notice = weft__break_notice(group);
-    if (told && notice.gone == WEFT__PRESUMED_DEAD && weft__by_agreement(group->ctx)) {
-        notice.gone = WEFT__LIVES;
-        notice.fate[0] = '\0';
-    }
-    if (told && told->gone == WEFT__LEFT && told->culprit == notice.culprit && notice.gone == WEFT__LIVES) {
-        notice.gone = WEFT__LEFT;
-        memcpy(notice.fate, told->fate, sizeof notice.fate);
-    }
-    notice.operation = WEFT__BREAK_PASS;
-    return notice;
+        if (is_mate(t, i) && wants_word(t, i) && (word == WEFT__BREAK_COVERS || !knows_of_it(t, i)))
+            weft__telling_word(t, i, &notice);
 }
 
 /* Another host is heard: so what this rank had to tell has left it, and those of its host that would tell the same need not. */
 static void cover(weft__telling *t)
 {
     weft__told_hosts *hosts = t->hosts;
-    if (!hosts->begun || hosts->covers || !t->group || t->group->cause != WEFT_ERR_TIMEOUT) return;
+    if (!hosts->begun || hosts->covers || !t->group || t->late || t->group->cause != WEFT_ERR_TIMEOUT) return;
     hosts->covers = true;
-    tell_mates(t, hosts->notice, WEFT__BREAK_COVERS);
+    weft__telling_mates(t, hosts->notice, WEFT__BREAK_COVERS);
 }
 
 /* notice: what to pass on, if that has not begun.  told: by a rank of host `from`; else it is known here, and `from` is this
@@ -315,7 +275,7 @@ static void tell_from(weft__telling *t, int from, bool told, const weft__notice 
         hosts->begun = true;
         hosts->covers = told; /* else who told it would go past this rank */
         hosts->notice = *notice;
-        tell_mates(t, hosts->notice, told ? WEFT__BREAK_COVERS : WEFT__BREAK_TOLD);
+        weft__telling_mates(t, hosts->notice, told ? WEFT__BREAK_COVERS : WEFT__BREAK_TOLD);
     }
     hosts->sees_to = hosts->sees_to || !told;
     tell_beyond(t, own_host(t), from);
@@ -326,70 +286,18 @@ void weft__telling_along(weft__telling *t, const weft__notice *notice)
     tell_from(t, own_host(t), false, notice);
 }
 
-static void tell_passer(weft_group *group)
-{
-    weft__notice notice = group->telling.hosts->notice;
-    const int passer = weft__break_passer(group);
-    if (passer < 0) return;
-    notice.operation = WEFT__BREAK_TOLD;
-    notice.knows = 1;
-    tell(&group->telling, passer, &notice);
-}
-
-/* ---- when ---- */
-
-/* How long the other hosts are not told yet, as other ranks have the same to tell them (telling.h).  If the one that tells
- * first has died in the middle, that breaks the group everywhere. */
-static int64_t tells_after_ns(const weft_group *group, bool many)
-{
-    int before = 0, periods = 0;
-    if (group->cause != WEFT_ERR_TIMEOUT || group->broken_number == 0 ||
-        group->broken_number == WEFT__AFTER_ALL)
-        return 0;
-    for (int i = 0; i < group->rank; i++)
-        before += group->reports[i].submitted >= group->broken_number &&
-                  !weft__is_gone(peer_of(&group->telling, i)) && (!many || is_mate(&group->telling, i));
-    for (; before; before /= 2) periods++;
-    return periods * TELL_PERIOD_NS;
-}
-
-static void tell_elsewhere(weft_group *group, bool many)
-{
-    weft__notice notice;
-    if (!many) {
-        tell_each(group, true);
-        return;
-    }
-    notice = notice_to_pass(group, NULL);
-    weft__telling_along(&group->telling, &notice);
-    tell_passer(group);
-}
-
-void weft__telling_begin(weft_group *group)
-{
-    const bool many = has_many_hosts(group);
-    const int64_t after_ns = tells_after_ns(group, many);
-    WEFT__ASSERT(weft__holds_engine(group->ctx));
-    if (!many)
-        tell_each(group, false);
-    else if (after_ns)
-        tell_mates(&group->telling, weft__break_notice(group), WEFT__BREAK_TOLD);
-    if (after_ns)
-        put_off(&group->telling, after_ns);
-    else
-        tell_elsewhere(group, many);
-}
-
 /* ---- what comes ---- */
 
 /* With what it is known by. */
 static weft__notice answer_to(const weft__notice *told, weft__break_word word)
 {
     weft__notice answer = {.kind = told->kind, .subject = told->subject, .culprit = -1, .operation = word};
-    if (told->kind == WEFT__NOTICE_BROKEN)
+    if (told->kind == WEFT__NOTICE_BROKEN) {
         answer.group = told->group;
-    else
+        answer.knows = weft__is_late_abort(told);
+    } else {
         answer.number = told->number;
+    }
     return answer;
 }
 
@@ -466,29 +374,9 @@ void weft__telling_pass_on(weft__telling *t, int member, const weft__notice *not
     if (t->owed) weft__alarm_check(t->ctx, t->still_ns);
 }
 
-static void pass_break_on(weft_group *group, int from, const weft__notice *told)
+void weft__telling_sees_to_none(weft__telling *t)
 {
-    const int member = weft__group_member(group, from);
-    weft__notice notice;
-    if (member < 0 || !has_many_hosts(group)) {
-        weft__telling_refuse(group->ctx, from, told);
-        return;
-    }
-    notice = notice_to_pass(group, told);
-    weft__telling_pass_on(&group->telling, member, &notice);
-    if (group->cause == WEFT_ERR_TIMEOUT)
-        group->telling.hosts->sees_to = false; /* time is up elsewhere too */
-}
-
-void weft__telling_heard(weft_group *group, int from, const weft__notice *told)
-{
-    const weft_context *ctx = group->ctx;
-    const bool elsewhere =
-        ctx->peers[from].local < 0 && ctx->peers[from].host_lead != ctx->peers[ctx->rank].host_lead;
-    WEFT__ASSERT(weft__holds_engine(ctx));
-    if (group->telling.put_off_ns && (elsewhere || told->operation == WEFT__BREAK_COVERS))
-        put_off_no_more(&group->telling);
-    if (told->operation == WEFT__BREAK_PASS) pass_break_on(group, from, told);
+    t->hosts->sees_to = false;
 }
 
 void weft__telling_take_answer(weft__telling *t, int from, const weft__notice *told)
@@ -515,13 +403,6 @@ void weft__telling_loses(weft__telling *t, int rank)
     if (told->state != DONE || told->rank != rank) return;
     told->unheard = true;
     tell_past(t, host);
-}
-
-bool weft__telling_answered(weft_group *group, int from, const weft__notice *told)
-{
-    if (told->operation < WEFT__BREAK_PASSED) return false;
-    if (group) weft__telling_take_answer(&group->telling, from, told);
-    return true;
 }
 
 /* ---- time ---- */
@@ -567,8 +448,8 @@ static void look_at_held(weft__telling *t, int64_t now_ns, int64_t *next)
     }
     weft__group_ref(group);
     if (t->put_off_ns && now_ns >= t->put_off_ns) {
-        tell_elsewhere(group, has_many_hosts(group));
-        put_off_no_more(t);
+        weft__group_tell_due(group);
+        weft__telling_put_off_no_more(t);
     }
     look_at(t, now_ns, next);
     weft__group_unref(group);

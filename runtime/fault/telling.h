@@ -1,4 +1,5 @@
-/* telling.h - how it comes to all members that a group is broken, and to all ranks that one has died (deaths.h).
+/* telling.h - how it comes to all members that a group is broken (group_telling.h), and to all ranks that one has died
+ * (deaths.h).
  *
  * Who breaks it tells the members of its own host over the data plane, and the other hosts by its watchdog.  Up to
  * WEFT__TOLD_AT_ONCE hosts it tells each member of them: one step, and nothing is answered.
@@ -44,6 +45,8 @@
  *   time is up for all at once.
  * - Nobody is accused by a word that was passed on: who passes it on says what it knows itself of the culprit, but that somebody
  *   else presumes it dead.  That it has left, and that it has died for certain, is said on.
+ * - That a group is aborted which was broken before goes the same way, by a telling of its own; and as the end of the one that did it
+ *   breaks nothing any more, whoever hears of it first tells the next living member behind it, too.
  * - Before a goodbye a break is told once more to each (breaks.c), and then nobody waits for answers any more.
  *
  * A time that is up is up for all who wait, at once.  Of the ranks that would tell the same ones, those of a group of few hosts,
@@ -55,19 +58,13 @@
 #include "group.h"
 #include "notice.h"
 
-/* The group has just been broken here: all others are to know. */
-void weft__telling_begin(weft_group *group);
-/* That rank has told of it, and it is broken here.  It is passed on if that was asked, with what this rank knows. */
-void weft__telling_heard(weft_group *group, int from, const weft__notice *told);
 /* It has told of a group that is not here. */
 void weft__telling_refuse(weft_context *ctx, int from, const weft__notice *told);
-/* Is it an answer (PASSED or behind it), which tells of no break?  Then it is taken.  group: NULL, it is not here. */
-bool weft__telling_answered(weft_group *group, int from, const weft__notice *told);
 /* Goes past who is silent, and tells what was put off.  Returns when to check again.  WEFT__NEVER for now_ns: this rank
  * leaves, what was put off is told now, and no answer is awaited any more.  Engine held. */
 int64_t weft__telling_check(weft_context *ctx, int64_t now_ns);
 
-/* ---- what breaks and deaths (deaths.h) have in common ---- */
+/* ---- what groups (group_telling.h) and deaths (deaths.h) have in common ---- */
 
 /* False: the hosts of its tree are few, or there is no memory, and each is to be told. */
 bool weft__telling_open(weft__telling *telling, const weft__notice *notice);
@@ -75,6 +72,14 @@ bool weft__telling_open(weft__telling *telling, const weft__notice *notice);
 void weft__telling_along(weft__telling *telling, const weft__notice *notice);
 /* That member has told it and asks for that.  notice: as it goes on from here. */
 void weft__telling_pass_on(weft__telling *telling, int member, const weft__notice *notice);
+/* Others tell what is told here too: those that are gone past are theirs. */
+void weft__telling_sees_to_none(weft__telling *telling);
+/* Other hosts are to be told after that time, unless this is put off no more. */
+void weft__telling_put_off(weft__telling *telling, int64_t after_ns);
+void weft__telling_put_off_no_more(weft__telling *telling);
+/* One member alone, and those of this host. */
+void weft__telling_word(weft__telling *telling, int member, const weft__notice *notice);
+void weft__telling_mates(weft__telling *telling, weft__notice notice, weft__break_word word);
 void weft__telling_take_answer(weft__telling *telling, int from, const weft__notice *told);
 /* A death, of which that rank may have had words that end with it: if it has answered, its host is gone past now. */
 void weft__telling_loses(weft__telling *telling, int rank);

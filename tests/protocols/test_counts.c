@@ -7,90 +7,23 @@
  * tests/unit/test_relay.c.
  *
  * The bounds hold for every size alike: what a rank has to do does not grow, but that the lead of a group that shrinks hears of each that it
- * has come, and that up to some hosts one tells all the others of a group, a break, a death or the end; and before goodbyes each rank has words for the 2 log2 P
+ * has come, and that up to some hosts one tells all the others of a group, a break, an abort, a death or the end; and before goodbyes each rank has words for the 2 log2 P
  * that it has exchanged data with, and those beside it in trees.  COUNTS_TABLE=1 shows what was counted. */
 #include "alarm.h"
 #include "chance.h"
+#include "counts.h"
 #include "engine.h"
 #include "executors.h"
+#include "group.h"
 #include "leave.h"
-#include "p2p.h"
 #include "trace.h"
 #include "world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
-
-enum { FIRST_WORDS, MESSAGES, COUNTED };
-typedef enum phase { NEW_GROUP, LATE, TIME_UP, BREAK, DEATH, SHRINK, FINALIZE, PHASES } phase;
-
-static const char *const phase_names[PHASES] = {"new_group", "late query", "time is up", "break",
-                                                "death",     "shrink",     "finalize"};
-static const char *const what_names[COUNTED] = {"first words", "messages"};
-
-static int64_t counts[PHASES][COUNTED][WIRES_RANKS_MAX]; /* by who sends */
-/* Pairs that have had a word for each other beside data: a first word may need a connection. */
-static bool talked[WIRES_RANKS_MAX][WIRES_RANKS_MAX];
-static int64_t bytes_into[PHASES][WIRES_RANKS_MAX]; /* by who gets them, over the data plane */
-static int64_t words_into[PHASES][WIRES_RANKS_MAX]; /* likewise */
-static phase now = PHASES;
-
-weft_status __real_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length);
-weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length);
-weft_status __real_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
-                                            size_t length);
-weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
-                                            size_t length);
-
-static void count(phase p, int from, int to)
-{
-    if (p == PHASES || from < 0) return;
-    counts[p][MESSAGES][from]++;
-    if (talked[from][to] || talked[to][from]) return;
-    talked[from][to] = true;
-    counts[p][FIRST_WORDS][from]++;
-}
-
-/* That a group breaks as its time is up is counted beside who is late. */
-static phase phase_of(const void *bytes)
-{
-    const weft__notice *notice = bytes;
-    return now == LATE && notice->kind == WEFT__NOTICE_BROKEN ? TIME_UP : now;
-}
-
-static int rank_of_p2p(const weft__p2p *p2p)
-{
-    for (int i = 0; i < world.ranks; i++)
-        if (world_rank(i)->p2p == p2p) return i;
-    return -1;
-}
-
-static int rank_of_wire(const weft__watchdog_wire *wire)
-{
-    for (int i = 0; i < world.ranks; i++)
-        if (wires_control(i) == wire) return i;
-    return -1;
-}
-
-weft_status __wrap_weft__p2p_control(weft__p2p *p2p, int peer, int type, const void *bytes, size_t length)
-{
-    count(now, rank_of_p2p(p2p), peer);
-    if (now != PHASES) bytes_into[now][peer] += (int64_t)length;
-    if (now != PHASES) words_into[now][peer]++;
-    return __real_weft__p2p_control(p2p, peer, type, bytes, length);
-}
-
-weft_status __wrap_weft__watchdog_wire_send(weft__watchdog_wire *wire, int peer, const void *bytes,
-                                            size_t length)
-{
-    count(phase_of(bytes), rank_of_wire(wire), peer);
-    return __real_weft__watchdog_wire_send(wire, peer, bytes, length);
-}
 
 /* ---- what ranks do ---- */
 
@@ -134,6 +67,23 @@ static void be_late(void)
     for (int i = 0; i < world.ranks; i++)
         if (i != world.ranks / 2) assert_int_equal(weft_barrier(worlds[i], &call, &reqs[i]), WEFT_OK);
     end(LATE, WEFT_ERR_TIMEOUT);
+}
+
+/* But those that are away. */
+static void check_aborted(weft_group *const *groups)
+{
+    for (int i = 0; i < world.ranks; i++)
+        if (world_lives(i) && !world_is_away(i) && !groups[i]->late_abort)
+            fail_msg("rank %d of %d has not been told that its broken group was aborted", i, world.ranks);
+}
+
+/* The world is broken, as its time was up. */
+static void abort_late(void)
+{
+    now = ABORT;
+    weft_group_abort(worlds[world.ranks / 3], "the data is bad");
+    end(ABORT, WEFT_OK);
+    check_aborted(worlds);
 }
 
 static void break_group(void)
@@ -189,68 +139,9 @@ static void leave(void)
     now = PHASES;
 }
 
-/* ---- how they may grow ---- */
-
-static int64_t sum_of(phase p, int what)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < world.ranks; i++) sum += counts[p][what][i];
-    return sum;
-}
-
-static int64_t most_of(phase p, int what)
-{
-    int64_t most = 0;
-    for (int i = 0; i < world.ranks; i++)
-        if (counts[p][what][i] > most) most = counts[p][what][i];
-    return most;
-}
-
-static void show(phase p)
-{
-    printf("%4d ranks  %-10s", world.ranks, phase_names[p]);
-    for (int what = 0; what < COUNTED; what++)
-        printf(" | %6lld %.2f %5lld %5lld", (long long)sum_of(p, what), (double)sum_of(p, what) / world.ranks,
-               (long long)most_of(p, what), (long long)counts[p][what][0]);
-    printf(" | into rank 0 %lld words, %lld bytes\n", (long long)words_into[p][0],
-           (long long)bytes_into[p][0]);
-    fflush(stdout);
-}
-
-/* At most so many: by all ranks together for each of them, and by one rank alone. */
-static void check(phase p, int what, int64_t each, int64_t one)
-{
-    int64_t sum = sum_of(p, what), most = most_of(p, what);
-    if (sum > each * world.ranks || most > one)
-        fail_msg("%s of %d ranks: %lld %s in all, %lld of one rank; expected at most %lld and %lld",
-                 phase_names[p], world.ranks, (long long)sum, what_names[what], (long long)most,
-                 (long long)each * world.ranks, (long long)one);
-}
-
-/* Into one rank, so many bytes of each other one, and not a list of all from each. */
-static void check_bytes(phase p, int64_t each)
-{
-    for (int i = 0; i < world.ranks; i++)
-        if (bytes_into[p][i] > each * world.ranks)
-            fail_msg("%s of %d ranks: %lld bytes into rank %d; expected at most %lld", phase_names[p],
-                     world.ranks, (long long)bytes_into[p][i], i, (long long)each * world.ranks);
-}
-
-/* Over the data plane. */
-static void check_words(phase p, int64_t most)
-{
-    for (int i = 0; i < world.ranks; i++)
-        if (words_into[p][i] > most)
-            fail_msg("%s of %d ranks: %lld words into rank %d; expected at most %lld", phase_names[p],
-                     world.ranks, (long long)words_into[p][i], i, (long long)most);
-}
-
 static void begin(int ranks)
 {
-    memset(counts, 0, sizeof counts);
-    memset(talked, 0, sizeof talked);
-    memset(bytes_into, 0, sizeof bytes_into);
-    memset(words_into, 0, sizeof words_into);
+    forget_counts();
     chance_seed((uint64_t)ranks);
     trace_begin("counts", (uint64_t)ranks);
     world_open_all(ranks, weft__executors);
@@ -264,6 +155,8 @@ static void finish(phase first, phase last)
     if (getenv("COUNTS_TABLE")) show(FINALIZE);
     assert_false(trace_blamed());
 }
+
+/* ---- how they may grow ---- */
 
 static int log2_of(int n)
 {
@@ -300,6 +193,14 @@ static void check_break(phase p, int ranks, int begin)
     check(p, MESSAGES, few ? 1 : 2 * begin, few ? ranks - 1 : begin * (1 + WEFT__FAN_OUT));
 }
 
+/* Likewise of a group that is broken already, and then each tells one more. */
+static void check_late_abort(int ranks)
+{
+    bool few = ranks <= WEFT__TOLD_AT_ONCE;
+    check(ABORT, FIRST_WORDS, few ? 2 : 1, few ? ranks - 1 : 1);
+    check(ABORT, MESSAGES, few ? 2 : 3, few ? ranks - 1 : 2 + WEFT__FAN_OUT);
+}
+
 /* Two ranks tell it: who has seen it, and who watches over the dead.  In many hosts what the second has to say goes over few
  * edges of the tree that the first has not said it over. */
 static void check_death(int ranks)
@@ -309,12 +210,13 @@ static void check_death(int ranks)
     check(DEATH, MESSAGES, 4, few ? ranks : 2 * (1 + WEFT__FAN_OUT));
 }
 
-/* Whom one has talked to hears from it once that it is about to leave, and once of what it knows to be broken. */
+/* Whom one has talked to hears from it once that it is about to leave, and once of what it knows to be broken, and of what was
+ * aborted when it had been. */
 static void check_end(int ranks)
 {
     const int log = log2_of(ranks);
     check(FINALIZE, FIRST_WORDS, log, 2 * log);
-    check(FINALIZE, MESSAGES, 5 * log, ranks <= WEFT__TOLD_AT_ONCE ? 2 * ranks + log : 9 * log);
+    check(FINALIZE, MESSAGES, 7 * log, ranks <= WEFT__TOLD_AT_ONCE ? 3 * ranks + log : 13 * log);
 }
 
 static void in_order(int ranks)
@@ -322,6 +224,7 @@ static void in_order(int ranks)
     begin(ranks);
     make_group();
     be_late();
+    abort_late();
     break_group();
     leave();
     finish(NEW_GROUP, BREAK);
@@ -330,6 +233,7 @@ static void in_order(int ranks)
     check_bytes(NEW_GROUP, 320);
     check_late(ranks);
     check_break(TIME_UP, ranks, 2);
+    check_late_abort(ranks);
     check_break(BREAK, ranks, 1);
     check_end(ranks);
 }
@@ -403,6 +307,22 @@ static void with_a_stop(int ranks, bool the_root_too)
     finish(BREAK, BREAK);
     world_close();
     if (!the_root_too) check(BREAK, MESSAGES, 3, 3 * (1 + WEFT__FAN_OUT));
+}
+
+/* Likewise where the group was broken before. */
+static void with_a_late_abort_and_a_stop(int ranks)
+{
+    begin(ranks);
+    be_late();
+    now = ABORT;
+    world_away(1, 10 * STOPPED_TOLD_MS * WEFT__MS);
+    weft_group_abort(worlds[ranks - 1], "the data is bad");
+    world_settle_for(STOPPED_TOLD_MS * WEFT__MS);
+    check_aborted(worlds);
+    now = PHASES;
+    finish(ABORT, ABORT);
+    world_close();
+    check(ABORT, MESSAGES, 4, 3 * (1 + WEFT__FAN_OUT));
 }
 
 /* The root's first neighbour does not reach the first host below it; who breaks the group, elsewhere, reaches both. */
@@ -537,6 +457,13 @@ static void test_a_host_that_says_nothing(void **state)
     }
 }
 
+static void test_a_late_abort_and_a_host_that_says_nothing(void **state)
+{
+    (void)state;
+    with_a_late_abort_and_a_stop(64);
+    if (WIRES_RANKS_MAX > 64) with_a_late_abort_and_a_stop(WIRES_RANKS_MAX);
+}
+
 static void test_a_death_and_a_host_that_says_nothing(void **state)
 {
     (void)state;
@@ -570,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_a_shrink_that_fails),
         cmocka_unit_test(test_a_host_that_says_nothing),
         cmocka_unit_test(test_a_host_that_one_does_not_reach),
+        cmocka_unit_test(test_a_late_abort_and_a_host_that_says_nothing),
         cmocka_unit_test(test_a_death_and_a_host_that_says_nothing),
         cmocka_unit_test(test_a_group_and_a_host_that_says_nothing),
         cmocka_unit_test(test_a_group_and_one_that_comes_late),
