@@ -32,8 +32,8 @@ typedef struct flight {
 static bool may_end_so(const mishap *m, weft_status status)
 {
     switch (status) {
-    case WEFT_ERR_PEER: return mishap_kills(m) || m->script[0]; /* NCCL's error may say so */
-    case WEFT_ERR_CANCELLED: return m->kind == CANCEL;
+    case WEFT_ERR_PEER: return mishap_kills(m) || m->script[0];      /* NCCL's error may say so */
+    case WEFT_ERR_CANCELLED: return m->kind == CANCEL || m->program; /* another rank has given the group up */
     case WEFT_ERR_MISMATCH:
     case WEFT_ERR_TRUNCATED: return m->kind == MISMATCH || m->program; /* one records what another does not */
     case WEFT_ERR_TIMEOUT:
@@ -52,6 +52,8 @@ static bool says_something(const mishap *m, const char *text)
     for (int i = 0; i < m->ranks; i++)
         if (job_names(text, i)) return true;
     if (strstr(text, "all ranks have joined")) return true; /* the last one just now */
+    if (strstr(text, "is being captured into a graph, and operations before it"))
+        return true; /* which something has held up */
     return strcasestr(text, "cuda") || strcasestr(text, "nccl") || strstr(text, "device ");
 }
 
@@ -63,13 +65,17 @@ void wanderer_judge(wanderer *w, int group, weft_status status, const char *text
     if (!wrong && !w->has_victim[group]) wrong = "ends in a group without the one that it befalls";
     if (!wrong && !may_end_so(m, status)) wrong = "ends as it may not";
     if (!wrong && !says_something(m, text)) wrong = "names nothing";
-    if (!wrong && status == WEFT_ERR_PEER && !job_names(text, m->victim))
+    if (!wrong && status == WEFT_ERR_PEER && !job_names(text, m->victim) && !strstr(text, "NCCL says"))
         wrong = "does not name who has died";
     if (wrong)
         job_fail(__FILE__, __LINE__, "thread %d, step %d, group %d of %d: %s: %s: \"%s\"", w->thread, w->step,
                  group, w->sizes[group], wrong, weft_status_name(status), text);
     w->over[group] = true;
     atomic_store(&m->outcome->ended, true);
+    /* A message that fails alone breaks nothing.  In program order this rank would leave out, from here on, what the others go on
+     * with, between its operations on other groups, and that is a difference. */
+    if (m->program && weft_group_status(w->groups[group]) == WEFT_OK)
+        CHECK_OK(weft_group_abort(w->groups[group], text));
 }
 
 static int limit_ms(const wanderer *w, int group)
