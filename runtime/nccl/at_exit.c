@@ -18,6 +18,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weft__list modules = {&modules, &modules}; /* open ones; under lock */
 static pid_t process;
 
+static pthread_mutex_t late_lock = PTHREAD_MUTEX_INITIALIZER;
+static int late_aborts; /* under way; under late_lock */
+static bool over;       /* CUDA and NCCL go: none begins any more; likewise */
+
 static bool aborts(weft__nccl *nccl)
 {
     bool found = false;
@@ -33,6 +37,31 @@ static bool aborts(weft__nccl *nccl)
     return found;
 }
 
+/* True: there are none, and none begins any more; in the end there will be none that is not under way. */
+static bool end_late_aborts(bool in_the_end)
+{
+    bool ended;
+    pthread_mutex_lock(&late_lock);
+    ended = !late_aborts;
+    over = ended || in_the_end;
+    pthread_mutex_unlock(&late_lock);
+    return ended;
+}
+
+void weft__at_exit_abort(ncclComm_t late)
+{
+    bool may;
+    pthread_mutex_lock(&late_lock);
+    may = !over;
+    late_aborts += may;
+    pthread_mutex_unlock(&late_lock);
+    if (!may) return;
+    ncclCommAbort(late);
+    pthread_mutex_lock(&late_lock);
+    late_aborts--;
+    pthread_mutex_unlock(&late_lock);
+}
+
 static void outwait_aborts(void)
 {
     const struct timespec pause = {0, LOOK_NS};
@@ -42,9 +71,11 @@ static void outwait_aborts(void)
     {
         weft__nccl *nccl = WEFT__LIST_ENTRY(at, weft__nccl, open);
         int64_t until_ns = weft__nccl_now(nccl) + nccl->close_ns;
-        while (aborts(nccl) && weft__nccl_now(nccl) < until_ns) nanosleep(&pause, NULL);
+        while ((aborts(nccl) || !end_late_aborts(false)) && weft__nccl_now(nccl) < until_ns)
+            nanosleep(&pause, NULL);
     }
     pthread_mutex_unlock(&lock);
+    end_late_aborts(true);
 }
 
 static void watch(void)

@@ -4,6 +4,7 @@
  * Happy path: each step on a thread of its own, which polls what NCCL does in the background; then its stream
  * and scratch are made, and table->joined says so.  Fails: table->joined tells what NCCL or CUDA said; or why
  * it was doomed meanwhile. */
+#include "at_exit.h"
 #include "communicator.h"
 #include "options.h"
 #include "replays.h"
@@ -143,7 +144,7 @@ static void comm_create_publish(weft__comm *comm)
     else
         late = comm->born; /* the abort found nothing to abort */
     pthread_mutex_unlock(&comm->lock);
-    if (late) ncclCommAbort(late);
+    if (late) weft__at_exit_abort(late);
 }
 
 /* ---- the part on which callers issue ---- */
@@ -167,7 +168,7 @@ static void publish_part(weft__comm *comm)
     }
     comm->part = NULL;
     pthread_mutex_unlock(&comm->lock);
-    if (late) ncclCommAbort(late);
+    if (late) weft__at_exit_abort(late);
 }
 
 /* With the turn; all ranks come here. */
