@@ -38,17 +38,11 @@ static weft_status check_memory(weft_context *ctx, const weft__op *op)
     return status;
 }
 
-/* A kind of memory that nothing here moves is refused. */
-static weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
+/* Where there is more than the host's memory, or the caller says which.  A kind that nothing here moves is refused. */
+static WEFT__NOINLINE weft_status place_among(weft_context *ctx, weft__op *op)
 {
+    const bool said = op->memory != WEFT_MEMORY_AUTO && op->memory != WEFT_MEMORY_HOST;
     weft_status status;
-    bool said;
-    op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
-    said = op->memory != WEFT_MEMORY_AUTO && op->memory != WEFT_MEMORY_HOST;
-    if (WEFT__LIKELY(op->memory == WEFT_MEMORY_AUTO && !ctx->beyond_host)) {
-        op->memory = WEFT_MEMORY_HOST;
-        return WEFT_OK;
-    }
     if (weft__kind_traits(op->kind) & WEFT__PROBES) op->memory = WEFT_MEMORY_HOST; /* whatever it finds */
     if (op->memory == WEFT_MEMORY_AUTO) {
         op->memory = WEFT_MEMORY_HOST;
@@ -60,12 +54,18 @@ static weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
     return said ? check_memory(ctx, op) : WEFT_OK;
 }
 
-static weft_status check_strayed(const weft_group *group, const weft__op *op)
+static inline weft_status place(weft_context *ctx, weft__op *op, const weft_call *call)
+{
+    op->memory = call ? call->memory : WEFT_MEMORY_AUTO;
+    if (WEFT__UNLIKELY(op->memory != WEFT_MEMORY_AUTO || ctx->beyond_host)) return place_among(ctx, op);
+    op->memory = WEFT_MEMORY_HOST;
+    return WEFT_OK;
+}
+
+static WEFT__NOINLINE weft_status refuse_strayed(const weft_group *group, const weft__op *op)
 {
     const weft_context *ctx = group->ctx;
     char name[192];
-    if (!weft__group_refuses_member(group, op->peer) || !(weft__kind_traits(op->kind) & WEFT__PAIR))
-        return WEFT_OK;
     weft__peer_name(ctx, group->world[op->peer], name, sizeof name);
     return weft__fail(
         WEFT_ERR_PEER,
@@ -74,7 +74,7 @@ static weft_status check_strayed(const weft_group *group, const weft__op *op)
         weft__kind_name(op->kind), name, ctx->rank, group->label);
 }
 
-static weft_status operate_check(weft_group *group, weft__op *op, const weft_call *call)
+static inline weft_status operate_check(weft_group *group, weft__op *op, const weft_call *call)
 {
     weft_context *ctx;
     weft_status status;
@@ -88,7 +88,8 @@ static weft_status operate_check(weft_group *group, weft__op *op, const weft_cal
                                                          : 1;
     if ((status = place(ctx, op, call)) != WEFT_OK) return status;
     if ((status = weft__op_check(op, group->rank, group->size)) != WEFT_OK) return status;
-    if ((status = check_strayed(group, op)) != WEFT_OK) return status;
+    if (weft__kind_traits(op->kind) & WEFT__PAIR && weft__group_refuses_member(group, op->peer))
+        return refuse_strayed(group, op);
     /* What a module asks of the host goes to no module: it has to end when it is given up. */
     if (WEFT__UNLIKELY(ctx->module_count) && op->memory == WEFT_MEMORY_HOST && !group->of_module &&
         weft__module_takes(group, op))
@@ -119,19 +120,26 @@ weft_status weft__make_operation(weft_group *group, weft__op *op, const weft_cal
     return status == WEFT_OK ? operate_prepare(group, op, call, made) : status;
 }
 
-weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
+/* What is not carried out in the call itself; status: of what was checked. */
+static WEFT__NOINLINE weft_status operate_queued(weft_group *group, weft__op *op, const weft_call *call,
+                                                 weft_request **out, weft_status status)
 {
     weft_request *req = NULL;
-    weft_status status = operate_check(group, op, call);
-    bool joins = call && call->batch, shows;
-    if (status == WEFT_OK && !joins && weft__submit_inline(group, op, call, out, &status)) return status;
-    shows = WEFT__UNLIKELY(weft__ranges_on()) && status == WEFT_OK && op->memory != WEFT_MEMORY_HOST;
+    bool shows = WEFT__UNLIKELY(weft__ranges_on()) && status == WEFT_OK && op->memory != WEFT_MEMORY_HOST;
     if (WEFT__UNLIKELY(shows)) weft__range_push("submit", op, group);
     if (status == WEFT_OK) status = operate_prepare(group, op, call, &req);
-    if (WEFT__UNLIKELY(joins))
+    if (WEFT__UNLIKELY(call && call->batch))
         status = weft__batch_join(call, req, status, out);
     else if (status == WEFT_OK)
         status = weft__submit(req, call, out);
     if (WEFT__UNLIKELY(shows)) weft__range_pop();
     return status;
+}
+
+weft_status weft__operate(weft_group *group, weft__op *op, const weft_call *call, weft_request **out)
+{
+    weft_status status = operate_check(group, op, call);
+    if (status == WEFT_OK && !(call && call->batch) && weft__submit_inline(group, op, call, out, &status))
+        return status;
+    return operate_queued(group, op, call, out, status);
 }

@@ -100,18 +100,27 @@ static bool is_of_module(const weft_group *group, unsigned traits)
 }
 
 /* A broken group takes no more collectives.  Messages in host memory go on: they concern only two ranks. */
-static weft_status may_begin(const weft_group *group, unsigned traits)
+static WEFT__NOINLINE weft_status may_begin_all_the_same(const weft_group *group, weft__group_state state,
+                                                         bool closing, unsigned traits)
 {
-    weft__group_state state = (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
     weft_status status;
     if (state != WEFT__READY && traits & (WEFT__COLLECTIVE | WEFT__PAIR)) {
         if ((status = weft__group_usable(group)) != WEFT_OK) return status;
         if (state == WEFT__BROKEN && traits & (WEFT__COLLECTIVE | ENDS_WITH_GROUP))
             return weft__group_refuse(group);
     }
-    if (atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst) && !is_of_module(group, traits))
+    if (closing && !is_of_module(group, traits))
         return weft__fail(WEFT_ERR_STATE, "this context is being finalized");
     return WEFT_OK;
+}
+
+static inline weft_status may_begin(const weft_group *group, unsigned traits)
+{
+    weft__group_state state = (weft__group_state)atomic_load_explicit(&group->state, memory_order_acquire);
+    bool closing = atomic_load_explicit(&group->ctx->closing, memory_order_seq_cst);
+    return WEFT__LIKELY(state == WEFT__READY && !closing)
+               ? WEFT_OK
+               : may_begin_all_the_same(group, state, closing, traits);
 }
 
 static bool is_broken(const weft_group *group)
@@ -175,22 +184,28 @@ static bool ends_with_group(const weft_request *req, unsigned traits)
            !(traits_of(req) & ENDS_WITH_GROUP);
 }
 
-/* False: its group broke between submitting and now.  Nothing has started that would have to be stopped. */
-static bool joins(weft_request *req, unsigned traits)
+/* Its group broke between submitting and now.  Nothing has started that would have to be stopped. */
+static WEFT__NOINLINE void end_with_group(weft_request *req)
 {
     char text[WEFT__SENTENCE_BYTES];
     weft_status status;
-    if (WEFT__LIKELY(!is_broken(req->group)) || !ends_with_group(req, traits)) {
-        if (traits & WEFT__COLLECTIVE) remember(req, traits);
-        return true;
-    }
     if (weft__kind_way(req->op.kind) == WEFT__EXCHANGES) {
         free(req->u.pair.copy);
         req->u.pair.copy = NULL;
     }
     status = weft__broken_text(req, text, sizeof text);
     weft__request_settle(req, status, text);
-    return false;
+}
+
+/* False: it has ended. */
+static inline bool joins(weft_request *req, unsigned traits)
+{
+    if (WEFT__UNLIKELY(is_broken(req->group)) && ends_with_group(req, traits)) {
+        end_with_group(req);
+        return false;
+    }
+    if (traits & WEFT__COLLECTIVE) remember(req, traits);
+    return true;
 }
 
 void weft__submit_begin(weft_context *ctx, weft_request *req)
@@ -267,16 +282,10 @@ static void leave_work(weft_context *ctx)
     if (ctx->descriptors_wake) weft__pacing_left_work(&ctx->pacing, sched_getcpu());
 }
 
-/* After its first step: it gets its times, if it is not over.  Returns the time at which somebody has to check
- * at it.  Engine held. */
-static int64_t stay(weft_request *req, int64_t timeout_ms)
+/* It is not over in its first step, and gets its times. */
+static WEFT__NOINLINE int64_t stay(weft_request *req, int64_t timeout_ms)
 {
     weft_context *ctx = req->ctx;
-    WEFT__ASSERT_HOT(weft__holds_engine(ctx) && req->steps == WEFT__FIRST_STEP, req->steps);
-    if (weft__request_settled(req)) {
-        atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
-        return WEFT__NEVER;
-    }
     set_times(req, weft__engine_clock(ctx), timeout_ms);
     req->started_ns = req->submitted_ns;
     weft__recorded_stays(req);
@@ -286,11 +295,20 @@ static int64_t stay(weft_request *req, int64_t timeout_ms)
     return first_check(req);
 }
 
+/* After its first step.  Returns the time at which somebody has to check at it.  Engine held. */
+static inline int64_t first_step_done(weft_request *req, int64_t timeout_ms)
+{
+    WEFT__ASSERT_HOT(weft__holds_engine(req->ctx) && req->steps == WEFT__FIRST_STEP, req->steps);
+    if (!weft__request_settled(req)) return stay(req, timeout_ms);
+    atomic_store_explicit(&req->refs, 1, memory_order_relaxed);
+    return WEFT__NEVER;
+}
+
 static int64_t begin_here(weft_request *req, int64_t timeout_ms)
 {
     atomic_store_explicit(&req->refs, 2, memory_order_relaxed);
     weft__engine_begin(req->ctx, req, 0);
-    return stay(req, timeout_ms);
+    return first_step_done(req, timeout_ms);
 }
 
 int64_t weft__submit_post(weft_request *req)
@@ -304,7 +322,7 @@ int64_t weft__submit_post(weft_request *req)
     req->executor = req->ctx->executors[WEFT__EXECUTOR_MESSAGES];
     if (!weft__recorded_behind(req)) weft__recorded_start(req, WEFT__PAIR);
     req->executor->start(req);
-    return stay(req, atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed));
+    return first_step_done(req, atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed));
 }
 
 static WEFT__THREAD_WORD bool issues;

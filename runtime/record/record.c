@@ -127,7 +127,7 @@ void weft__record_open(weft__recorder *r, void *memory, size_t ops, const weft__
         weft__put(&r->file[WEFT__HEAD_TABLES + 2 * i + 1], p.count[i] | (uint64_t)p.words[i] << 32);
     }
     r->mask = (ops - 1) << WEFT__OPERATION_LINE_BITS;
-    r->way = r; /* none */
+    r->way[0] = r->way[1] = r; /* none */
     r->life = r->file + WEFT__HEAD_LIFE;
     r->names = r->file + p.at[WEFT__TABLE_NAMES];
     r->events = r->file + p.at[WEFT__TABLE_EVENTS];
@@ -214,8 +214,10 @@ uint64_t weft__record_way_slow(weft__recorder *r, const char *way)
         put_name(r, WEFT__NAME_WAYS + i, way);
         r->ways[r->way_count++] = way;
     }
-    r->way = way;
-    r->way_at = i;
+    r->way[1] = r->way[0];
+    r->way_at[1] = r->way_at[0];
+    r->way[0] = way;
+    r->way_at[0] = i;
     return i;
 }
 

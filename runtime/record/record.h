@@ -30,8 +30,8 @@ typedef struct weft__recorder {
      * 8th operation does, as it searches for room for those behind it. */
     _Atomic bool sleeps;  /* progress thread too */
     bool near;            /* engine: whoever holds it reads the clock every few moments: last_ns will do */
-    const void *way;      /* the one asked for last, */
-    uint64_t way_at;      /* and its number */
+    const void *way[2];   /* the two asked for last: messages there and back go by one each; */
+    uint64_t way_at[2];   /* and their numbers */
     weft__word *more;     /* of the operations */
     unsigned char *stand; /* by place: 1 if what is there has not settled */
     weft__word *life, *events, *groups, *members, *peers, *names;
@@ -187,7 +187,8 @@ uint64_t weft__record_way_slow(weft__recorder *r, const char *way);
 /* The number of a way by its name, whose text stays as long as the process. */
 static inline uint64_t weft__record_way(weft__recorder *r, const char *way)
 {
-    return WEFT__LIKELY(way == r->way) ? r->way_at : weft__record_way_slow(r, way);
+    if (WEFT__LIKELY(way == r->way[0])) return r->way_at[0];
+    return WEFT__LIKELY(way == r->way[1]) ? r->way_at[1] : weft__record_way_slow(r, way);
 }
 
 /* `what` with its end. */
