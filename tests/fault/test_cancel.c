@@ -239,7 +239,7 @@ static void aborted_before_it_begins(job_rank *me)
 }
 
 /* One that a death has broken: messages between those that live go on until somebody aborts it, on all of them. */
-static void aborted_when_broken(job_rank *me)
+static void abort_when_broken(job_rank *me, bool leaves)
 {
     enum { VICTIM = 3, WHO_ABORTS = 2, LOOK_MS = 50 };
     const int other = 1 - me->rank;
@@ -266,10 +266,23 @@ static void aborted_when_broken(job_rank *me)
         CHECK_TEXT(weft_request_message(after), "irecv");
         weft_release(before);
         weft_release(after);
+        job_mark(me, 1);
     }
     CHECK_STATUS(WEFT_ERR_PEER, weft_group_status(group)); /* the first cause stays */
     if (me->rank != WHO_ABORTS) return;
-    CHECK_OK(weft_group_free(group)); /* nobody waits: the others hear of it though it leaves */
+    if (!leaves) job_await(me, 1, 2);
+    CHECK_OK(weft_group_free(group));
+}
+
+static void aborted_when_broken(job_rank *me)
+{
+    abort_when_broken(me, false);
+}
+
+/* Nobody waits: the others hear of it though it leaves. */
+static void aborted_when_broken_and_left(job_rank *me)
+{
+    abort_when_broken(me, true);
 }
 
 /* A group that is being made can be aborted, and a cancelled making has failed for all. */
@@ -311,6 +324,8 @@ int main(int argc, char **argv)
         JOB_TEST("group_abort and leaving", .ranks = 4, .body = aborted_and_left),
         JOB_TEST("group_abort when a death has broken it", .ranks = 4, .body = aborted_when_broken,
                  .processes = true, .killed = 1U << 3),
+        JOB_TEST("group_abort when a death has broken it, and leaving", .ranks = 4,
+                 .body = aborted_when_broken_and_left, .processes = true, .killed = 1U << 3),
         JOB_TEST("an abort before it begins", .ranks = 2, .body = aborted_before_it_begins),
         JOB_TEST("a group being made", .ranks = RANKS, .body = making),
     };
