@@ -250,6 +250,8 @@ static bool is_group_given_up(void *none)
     batch collected = {group.comms, group.jobs};
 
     (void)none;
+    /* A group of nothing, as where a rank has no block, waits for nobody. */
+    if (!group.comms && !group.jobs) return true;
     return is_given_up(&collected);
 }
 
