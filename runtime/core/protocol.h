@@ -91,8 +91,8 @@ struct weft__protocol {
      * (its memory stays while `keeps_group` says so); gone, before its memory is freed. */
     void (*group_ready)(weft_group *group);
     void (*tell_broken)(weft_group *group); /* it has just been, and not as told: others are to know */
-    void (*tell_abort)(weft_group *group,
-                       bool here); /* when it had been broken; here: likewise, else as told */
+    /* It has been aborted when it had been broken; here: likewise, else as told. */
+    void (*tell_abort)(weft_group *group, bool here);
     void (*group_broken)(weft_group *group);
     void (*group_retired)(weft_group *group);
     bool (*keeps_group)(const weft_group *group);

@@ -93,12 +93,6 @@ static unsigned traits_of(const weft_request *req)
            (executor->traits & WEFT__ENDS_WITH_GROUP ? ENDS_WITH_GROUP : 0U);
 }
 
-/* What a module needs for itself goes on while the context is being finalized. */
-static bool is_of_module(const weft_group *group, unsigned traits)
-{
-    return group->of_module || traits & OF_MODULE;
-}
-
 /* A broken group takes no more collectives.  Messages in host memory go on: they concern only two ranks. */
 static WEFT__NOINLINE weft_status may_begin_all_the_same(const weft_group *group, weft__group_state state,
                                                          bool closing, unsigned traits)
@@ -109,7 +103,7 @@ static WEFT__NOINLINE weft_status may_begin_all_the_same(const weft_group *group
         if (state == WEFT__BROKEN && traits & (WEFT__COLLECTIVE | ENDS_WITH_GROUP))
             return weft__group_refuse(group);
     }
-    if (closing && !is_of_module(group, traits))
+    if (closing && !group->of_module && !(traits & OF_MODULE))
         return weft__fail(WEFT_ERR_STATE, "this context is being finalized");
     return WEFT_OK;
 }
