@@ -40,8 +40,9 @@ static int64_t engine_time(weft_context *ctx)
 /* What there is to say of one whose record would be written behind its first step. */
 static void write_before(weft_request *req)
 {
-    if (!req->record && weft__recorded_behind(req))
-        weft__recorded_start(req, weft__kind_traits(req->op.kind));
+    if (!req->recorded_behind) return;
+    req->recorded_behind = false;
+    weft__recorded_start(req, weft__kind_traits(req->op.kind));
 }
 
 void weft__recorded_state(weft_request *req)

@@ -24,11 +24,11 @@ static inline size_t weft__recorded_bytes(const weft_request *req, unsigned trai
  * that is not there, leaves no record of it. */
 #define WEFT__RECORDED_BEHIND_BYTES 4096u
 
-static inline bool weft__recorded_behind(const weft_request *req)
+static inline bool weft__recorded_can_wait(const weft_request *req, unsigned traits)
 {
     const weft__op *op = &req->op;
     return req->steps == WEFT__FIRST_STEP && op->memory == WEFT_MEMORY_HOST && !req->label[0] &&
-           !(weft__kind_traits(op->kind) & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS)) &&
+           !(traits & (WEFT__IN_BLOCKS | WEFT__OUT_BLOCKS)) &&
            op->count * weft__op_element(op) <= WEFT__RECORDED_BEHIND_BYTES;
 }
 
@@ -45,7 +45,7 @@ static inline uint64_t weft__recorded_whom(const weft__op *op, unsigned traits)
     return weft__record_whom(traits & WEFT__PAIR ? op->peer : traits & WEFT__ROOTED ? op->root : -1, op->tag);
 }
 
-/* It has its number, and begins or goes on. */
+/* It has its number, and goes on beyond its first step. */
 static inline void weft__recorded_start(weft_request *req, unsigned traits)
 {
     weft__recorder *r = &req->ctx->record;
@@ -57,9 +57,17 @@ static inline void weft__recorded_start(weft_request *req, unsigned traits)
     if (WEFT__UNLIKELY(req->label[0] || req->started_ns > req->submitted_ns)) weft__recorded_more(req);
 }
 
+/* It has its number, and begins. */
+static inline void weft__recorded_begin(weft_request *req, unsigned traits)
+{
+    req->recorded_behind = req->ctx->record.ops && weft__recorded_can_wait(req, traits);
+    if (!req->recorded_behind) weft__recorded_start(req, traits);
+}
+
 /* Its first step is over: it has times now, and has not settled. */
 static inline void weft__recorded_stays(weft_request *req)
 {
+    req->recorded_behind = false;
     if (req->record)
         weft__record_times(&req->ctx->record, req->record, req->submitted_ns);
     else

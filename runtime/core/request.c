@@ -114,7 +114,7 @@ void weft__request_fill(weft_request *req, weft_group *group, const weft_call *c
     req->algorithm = "";
     req->started_ns = req->settled_ns = req->warn_by_ns = 0;
     req->timed = true;
-    req->buffers_held = req->warned = req->abandoned = req->after_break = false;
+    req->buffers_held = req->warned = req->abandoned = req->after_break = req->recorded_behind = false;
     req->of_module = group->of_module;
     req->draining_status = WEFT_OK;
     req->culprit = -1;
@@ -285,7 +285,7 @@ static inline void record_end(weft_request *req, weft_status status)
 {
     weft_context *ctx = req->ctx;
     int64_t now;
-    if (!req->record && !weft__recorded_behind(req)) return;
+    if (!req->record && !req->recorded_behind) return;
     now = req->timed                                           ? req->settled_ns
           : req->steps == WEFT__FIRST_STEP || ctx->record.near ? weft__record_last_ns(&ctx->record)
                                                                : weft__engine_now(ctx, 0);

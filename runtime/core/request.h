@@ -71,11 +71,12 @@ struct weft_request {
     weft__steps steps;
     bool timed; /* somebody can ask for its times: it has a handle or a callback */
     bool buffers_held, warned;
-    bool abandoned;    /* settled while a module still had it */
-    bool after_break;  /* a message: its group was broken before it was submitted, and it goes on there */
-    bool of_module;    /* a module has submitted it: nothing that the program waits for */
-    uint64_t sequence; /* 0: has not begun */
-    uint64_t record;   /* engine: number of its record; 0: none */
+    bool abandoned;       /* settled while a module still had it */
+    bool after_break;     /* a message: its group was broken before it was submitted, and it goes on there */
+    bool of_module;       /* a module has submitted it: nothing that the program waits for */
+    bool recorded_behind; /* its record is written behind its first step: recorded.h */
+    uint64_t sequence;    /* 0: has not begun */
+    uint64_t record;      /* engine: number of its record; 0: none */
     int64_t submitted_ns, started_ns, settled_ns;
     const char *algorithm;
     weft_done_fn *done;

@@ -208,7 +208,7 @@ void weft__submit_begin(weft_context *ctx, weft_request *req)
     WEFT__ASSERT_HOT(weft__holds_engine(ctx));
     WEFT__ASSERT_HOT(!req->sequence && atomic_load(&req->refs) > 0, req->sequence); /* it begins once */
     number(req, traits);
-    if (!weft__recorded_behind(req)) weft__recorded_start(req, traits);
+    weft__recorded_begin(req, traits);
     if (traits & WEFT__BATCHES) {
         weft__request_to(req, WEFT__RUNNING);
         weft__batch_start(req, weft__submit_begin);
@@ -314,7 +314,7 @@ int64_t weft__submit_post(weft_request *req)
     weft__list_append(&req->ctx->pending, &req->pending);
     weft__request_to_alone(req, WEFT__RUNNING);
     req->executor = req->ctx->executors[WEFT__EXECUTOR_MESSAGES];
-    if (!weft__recorded_behind(req)) weft__recorded_start(req, WEFT__PAIR);
+    weft__recorded_begin(req, WEFT__PAIR);
     req->executor->start(req);
     return first_step_done(req, atomic_load_explicit(&req->group->timeout_ms, memory_order_relaxed));
 }
