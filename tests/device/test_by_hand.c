@@ -8,7 +8,7 @@
 #include <string.h>
 #include <weft/cuda.h>
 
-enum { TIMES = 1000, AT_ONCE = 20, LOOK_NS = 20000 };
+enum { TIMES = 1000, AT_ONCE = 50, LOOK_NS = 20000, LATE_MS = 100 };
 
 static uint64_t calls(const char *function)
 {
@@ -58,11 +58,15 @@ static by_hand take_hand(job_rank *me)
     return h;
 }
 
-/* What a loop that is written by hand does for each: after the caller's stream, on one of its own, and an event behind. */
+/* What a loop that is written by hand does for each: after the caller's stream, on one of its own, and an event behind;
+ * it asks what a library that is called from anywhere has to ask. */
 static void sum_by_hand(const by_hand *h, operands o, void *stream)
 {
     enum { INT32 = 2, SUM = 0 };
+    int capturing, current;
+    device()->cudaStreamIsCapturing(stream, &capturing);
     device()->cudaEventRecord(h->before, stream);
+    device()->cudaGetDevice(&current);
     device()->cudaStreamWaitEvent(h->stream, h->before, 0);
     h->group_start();
     h->all_reduce(o.in, o.out, COUNT, INT32, SUM, h->comm, h->stream);
@@ -76,18 +80,10 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_us(int64_t *ns, int n)
+static double median_us(int64_t *ns)
 {
-    qsort(ns, (size_t)n, sizeof *ns, compare);
-    const size_t middle = (size_t)n / 2;
-    return (double)ns[middle] / 1e3;
-}
-
-static int64_t sum(const int64_t *ns)
-{
-    int64_t all = 0;
-    for (int i = 0; i < TIMES; i++) all += ns[i];
-    return all;
+    qsort(ns, TIMES, sizeof *ns, compare);
+    return (double)ns[TIMES / 2] / 1e3;
 }
 
 static const char *const counted[] = {"cudaEventRecord",
@@ -101,73 +97,123 @@ static const char *const counted[] = {"cudaEventRecord",
                                       "cudaEventQuery",
                                       "background",
                                       "cudaPointerGetAttributes",
+                                      "cuPointerGetAttributes",
                                       "ncclCommGetAsyncError"};
 enum { FUNCTIONS = sizeof counted / sizeof *counted };
 
-static void time_by_hand(const by_hand *h, operands o, void *stream, int64_t *sums, int64_t *waits)
+typedef struct times {
+    int64_t hand[TIMES], hand_above[TIMES], ours[TIMES], above[TIMES], orders[TIMES], waits[TIMES];
+} times;
+
+static int64_t since(int64_t *at)
 {
-    for (int i = 0; i < TIMES; i++) {
-        int64_t at = job_now_ns();
-        sum_by_hand(h, o, stream);
-        sums[i] = job_now_ns() - at;
-        at = job_now_ns();
-        device()->cudaStreamWaitEvent(stream, h->after, 0);
-        waits[i] = job_now_ns() - at;
-        if (i % AT_ONCE == AT_ONCE - 1) device_sync(h->stream);
-    }
+    const int64_t before = *at;
+    *at = job_now_ns();
+    return *at - before;
 }
 
-/* Adds to MADE what only the calls for a sum make. */
-static void time_ours(job_rank *me, operands o, void *stream, int64_t *sums, int64_t *waits, uint64_t *made)
+/* On the emulation; else 0. */
+static int64_t ns_inside(void)
+{
+    return device_is_emulated() ? (int64_t)device()->emu_ns_inside() : 0;
+}
+
+/* The other rank comes so much later to each group of calls; 0: at once. */
+static void be_late(job_rank *me, int late_ms)
+{
+    job_meet(me);
+    if (me->rank > 0) job_sleep_ms(late_ms);
+}
+
+/* One by hand and one of ours in turn, so that what else the process does meanwhile costs both alike. */
+static void time_both(job_rank *me, const by_hand *h, operands o, void *stream, int late_ms, times *t)
 {
     weft_call call = {.stream = stream};
     weft_request *reqs[AT_ONCE];
-    uint64_t before[FUNCTIONS] = {0};
     for (int i = 0; i < TIMES; i++) {
-        for (int f = 0; f < FUNCTIONS && device_is_emulated(); f++) before[f] = calls(counted[f]);
-        int64_t at = job_now_ns();
+        if (i % AT_ONCE == 0) be_late(me, late_ms);
+        int64_t inside = ns_inside(), at = job_now_ns();
+        sum_by_hand(h, o, stream);
+        t->hand[i] = since(&at);
+        t->hand_above[i] = t->hand[i] - (ns_inside() - inside);
+        at = job_now_ns();
+        device()->cudaStreamWaitEvent(stream, h->after, 0);
+        t->orders[i] = since(&at);
+        inside = ns_inside();
+        at = job_now_ns();
         reqs[i % AT_ONCE] = begin_sum(me->world, o, &call);
-        sums[i] = job_now_ns() - at;
-        for (int f = 0; f < FUNCTIONS && device_is_emulated(); f++) made[f] += calls(counted[f]) - before[f];
+        t->ours[i] = since(&at);
+        t->above[i] = t->ours[i] - (ns_inside() - inside);
         at = job_now_ns();
         CHECK_OK(weft_stream_wait(reqs[i % AT_ONCE], stream));
-        waits[i] = job_now_ns() - at;
-        if (i % AT_ONCE == AT_ONCE - 1) {
-            for (int r = 0; r < AT_ONCE; r++) WAIT_OK(reqs[r]);
-        }
+        t->waits[i] = since(&at);
+        if (i % AT_ONCE < AT_ONCE - 1) continue;
+        device_sync(h->stream);
+        for (int r = 0; r < AT_ONCE; r++) WAIT_OK(reqs[r]);
     }
 }
 
-/* A program's own loop first, then ours: in a call there is one of each call that the former makes, and the question
- * whether the stream is captured.  Times are told, and decide nothing. */
+/* Times are told, and decide nothing. */
+static void tell_times(const char *how, times *t)
+{
+    printf("program order, %s, medians of %d: all_reduce %.2f us, of these above the calls of CUDA and NCCL "
+           "%.2f us; by "
+           "hand %.2f us, %.2f us; stream_wait %.2f us, cudaStreamWaitEvent %.2f us\n",
+           how, TIMES, median_us(t->ours), median_us(t->above), median_us(t->hand), median_us(t->hand_above),
+           median_us(t->waits), median_us(t->orders));
+}
+
+/* What only the calls for a sum make, one after the other as above; returns how long they took. */
+static int64_t count_calls(job_rank *me, operands o, void *stream, uint64_t *made)
+{
+    weft_call call = {.stream = stream};
+    weft_request *reqs[AT_ONCE];
+    int64_t all = 0;
+    for (int i = 0; i < TIMES; i++) {
+        uint64_t before[FUNCTIONS];
+        for (int f = 0; f < FUNCTIONS; f++) before[f] = calls(counted[f]);
+        int64_t at = job_now_ns();
+        reqs[i % AT_ONCE] = begin_sum(me->world, o, &call);
+        all += since(&at);
+        for (int f = 0; f < FUNCTIONS; f++) made[f] += calls(counted[f]) - before[f];
+        CHECK_OK(weft_stream_wait(reqs[i % AT_ONCE], stream));
+        if (i % AT_ONCE < AT_ONCE - 1) continue;
+        for (int r = 0; r < AT_ONCE; r++) WAIT_OK(reqs[r]);
+    }
+    return all;
+}
+
+/* In a call of ours there is one of each call that a program's own loop makes, and the questions whether the stream is
+ * captured and which device is current, which that loop asks too. */
+static void check_calls(job_rank *me, operands o, void *stream)
+{
+    uint64_t made[FUNCTIONS] = {0};
+    const int64_t all = count_calls(me, o, stream, made);
+    CHECK_INT(made[3], TIMES);
+    CHECK_INT(made[4], TIMES); /* each of them in its call, on this thread */
+    CHECK_INT(made[5], TIMES);
+    CHECK_INT(made[9], 0);
+    CHECK_INT(made[10], 0);
+    CHECK(made[8] <= (uint64_t)all / LOOK_NS + TIMES); /* nobody waits: looks are far between */
+    for (int f = 0; f < FUNCTIONS && me->rank == 0; f++)
+        printf("  %s: %.3f a call\n", counted[f], (double)made[f] / TIMES);
+}
+
 static void beside_a_hand_written_loop(job_rank *me)
 {
-    static int64_t hand[TIMES], ours[TIMES], waits[TIMES], orders[TIMES];
-    uint64_t made[FUNCTIONS] = {0};
+    static times together, late;
     int32_t image[COUNT] = {[0] = 1, [COUNT - 1] = 7};
     operands o = {job_buffer(me, bytes), job_buffer(me, bytes)};
     job_put(o.in, image, bytes);
     weft_request *first = begin_sum(me->world, o, NULL); /* in which NCCL connects */
     WAIT_OK(first);
     by_hand h = take_hand(me);
-    time_by_hand(&h, o, device_stream(0), hand, orders);
+    time_both(me, &h, o, device_stream(0), 0, &together);
+    time_both(me, &h, o, device_stream(0), LATE_MS, &late);
     CHECK_INT(h.destroy(h.comm), 0);
-    time_ours(me, o, device_stream(0), ours, waits, made);
-    if (device_is_emulated()) {
-        CHECK_INT(made[3], TIMES);
-        CHECK_INT(made[4], TIMES); /* each of them in its call, on this thread */
-        CHECK_INT(made[5], TIMES);
-        CHECK_INT(made[9], 0);
-        CHECK_INT(made[10], 0);
-        CHECK(made[8] <= (uint64_t)sum(ours) / LOOK_NS + TIMES); /* nobody waits: looks are far between */
-    }
-    if (me->rank == 0)
-        printf("program order, medians of %d: all_reduce %.2f us, by hand %.2f us; stream_wait %.2f us, "
-               "cudaStreamWaitEvent %.2f us\n",
-               TIMES, median_us(ours, TIMES), median_us(hand, TIMES), median_us(waits, TIMES),
-               median_us(orders, TIMES));
-    for (int f = 0; f < FUNCTIONS && me->rank == 0 && device_is_emulated(); f++)
-        printf("  %s: %.3f a call\n", counted[f], (double)made[f] / TIMES);
+    if (me->rank == 0) tell_times("together", &together);
+    if (me->rank == 0) tell_times("the other rank late", &late);
+    if (device_is_emulated()) check_calls(me, o, device_stream(0));
     job_get(image, o.out, bytes);
     CHECK_INT(image[0], me->size);
     CHECK_INT(image[COUNT - 1], 7 * me->size);

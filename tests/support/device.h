@@ -15,6 +15,7 @@
 /* What tests use of CUDA, without its headers: X(result, name, parameters). */
 #define DEVICE_CALLS(X)                                                                         \
     X(int, cudaGetDeviceCount, (int *count))                                                    \
+    X(int, cudaGetDevice, (int *device))                                                        \
     X(int, cudaSetDevice, (int device))                                                         \
     X(int, cudaMalloc, (void **memory, size_t bytes))                                           \
     X(int, cudaHostAlloc, (void **memory, size_t bytes, unsigned flags))                        \
@@ -25,6 +26,7 @@
     X(int, cudaStreamWaitEvent, (void *stream, void *event, unsigned flags))                    \
     X(int, cudaEventCreateWithFlags, (void **event, unsigned flags))                            \
     X(int, cudaEventRecord, (void *event, void *stream))                                        \
+    X(int, cudaStreamIsCapturing, (void *stream, int *status))                                  \
     X(int, cudaStreamBeginCapture, (void *stream, int mode))                                    \
     X(int, cudaStreamEndCapture, (void *stream, void **graph))                                  \
     X(int, cudaGraphInstantiate, (void **exec, void *graph, unsigned long long flags))          \
@@ -40,6 +42,7 @@
 #define DEVICE_EMULATION_CALLS(X)                  \
     X(uint64_t, emu_blocking_calls, (void))        \
     X(uint64_t, emu_calls, (const char *function)) \
+    X(uint64_t, emu_ns_inside, (void))             \
     X(uint64_t, emu_misuses, (void))               \
     X(int, emu_hanging, (void))                    \
     X(void, emu_script, (const char *script))      \

@@ -130,7 +130,7 @@ cudaError_t cudaGetDevice(int *device)
     if (!device) return emu__end(cudaErrorInvalidValue);
     if (!emu__device_count()) return emu__end(cudaErrorNoDevice);
     *device = current;
-    return cudaSuccess;
+    return emu__end(cudaSuccess);
 }
 
 cudaError_t cudaDeviceSynchronize(void)

@@ -4,6 +4,7 @@
  * that of the thread's current device.  A name that is not here is answered as by a driver that is too old. */
 #include "device.h"
 #include "error.h"
+#include "inside.h"
 #include "lock.h"
 #include "memory.h"
 #include "stream.h"
@@ -43,7 +44,8 @@ static CUresult cu_pointer_get_attributes(unsigned count, CUpointer_attribute *w
         if (!write_attribute(what[i], emu__block_at((const void *)(uintptr_t)at), to[i]))
             error = cudaErrorNotSupported;
     emu__unlock();
-    return (CUresult)error;
+    emu__outside();
+    return (CUresult)error; /* which is no thread's last one */
 }
 
 /* ---- contexts ---- */

@@ -82,6 +82,12 @@ int emu_enter(const char *function);
  * milliseconds. */
 int emu_enter_until(const char *function, bool (*is_over)(void *), void *arg);
 uint64_t emu_calls(const char *function);
+/* How long this thread was inside of calls of both libraries since it asked for the first time: all of NCCL's that make an
+ * operation, and CUDA's of a submission. */
+uint64_t emu_ns_inside(void);
+/* One of NCCL's begins, and ends. */
+void emu_inside_nccl(void);
+void emu_outside_nccl(void);
 uint64_t
 emu_blocking_calls(void); /* cudaMalloc, cudaFree, cudaMemcpy, *Synchronize, cudaHostAlloc, ... so far */
 /* The script's word for something that is no call ("async", "die"): its argument; -1: it has none for this

@@ -4,6 +4,7 @@
 #include "count.h"
 #include "device.h"
 #include "exit.h"
+#include "inside.h"
 #include "lock.h"
 #include "script.h"
 
@@ -62,6 +63,7 @@ cudaError_t emu__begin(const char *function, unsigned what)
 {
     cudaError_t error;
 
+    emu__inside();
     emu__count(function);
     emu__exit_watch();
     if (emu__exit_begun()) return cudaErrorCudartUnloading;
@@ -79,6 +81,7 @@ cudaError_t emu__begin(const char *function, unsigned what)
 
 cudaError_t emu__end(cudaError_t error)
 {
+    emu__outside();
     if (!error) return error;
     last_error = error;
     if (destroys_device(error)) emu__device_die(error);

@@ -296,20 +296,32 @@ ncclResult_t group_drop(void)
 
 ncclResult_t ncclGroupStart(void)
 {
-    int scripted = emu_enter("ncclGroupStart");
+    int scripted;
 
-    if (scripted) return fail((ncclResult_t)scripted, "ncclGroupStart: by script");
-    group_begin();
-    return ncclSuccess;
+    emu_inside_nccl();
+    scripted = emu_enter("ncclGroupStart");
+    if (!scripted) group_begin();
+    emu_outside_nccl();
+    return scripted ? fail((ncclResult_t)scripted, "ncclGroupStart: by script") : ncclSuccess;
 }
 ALIAS(ncclGroupStart)
 
-ncclResult_t ncclGroupEnd(void)
+static ncclResult_t end_by_call(void)
 {
     int scripted = emu_enter_until("ncclGroupEnd", is_group_given_up, NULL);
 
     if (!group.depth) return fail(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
     if (scripted) group_note(fail((ncclResult_t)scripted, "ncclGroupEnd: by script"));
     return group_end();
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    ncclResult_t result;
+
+    emu_inside_nccl();
+    result = end_by_call();
+    emu_outside_nccl();
+    return result;
 }
 ALIAS(ncclGroupEnd)

@@ -155,7 +155,7 @@ static ncclResult_t put(ncclComm_t comm, const task *asked)
     return ncclSuccess;
 }
 
-ncclResult_t operation_submit(ncclComm_t comm, task asked, ncclRedOp_t op)
+static ncclResult_t submit(ncclComm_t comm, task asked, ncclRedOp_t op)
 {
     ncclResult_t result = comm_begin(comm, asked.function);
 
@@ -167,6 +167,16 @@ ncclResult_t operation_submit(ncclComm_t comm, task asked, ncclRedOp_t op)
     group_note(result);
     ncclResult_t ended = group_end();
     return result ? result : ended;
+}
+
+ncclResult_t operation_submit(ncclComm_t comm, task asked, ncclRedOp_t op)
+{
+    ncclResult_t result;
+
+    emu_inside_nccl();
+    result = submit(comm, asked, op);
+    emu_outside_nccl();
+    return result;
 }
 
 ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
