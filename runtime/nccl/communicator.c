@@ -64,7 +64,7 @@ void weft__comm_unref(weft__comm *comm)
 
 void weft__turn_ask(weft__comm *comm, weft__turn *turn)
 {
-    turn->next = NULL;
+    *turn = (weft__turn){0};
     pthread_mutex_lock(&comm->lock);
     if (comm->turn)
         comm->turn_last->next = turn;
@@ -72,17 +72,6 @@ void weft__turn_ask(weft__comm *comm, weft__turn *turn)
         comm->turn = turn;
     comm->turn_last = turn;
     pthread_mutex_unlock(&comm->lock);
-}
-
-bool weft__turn_ask_alone(weft__comm *comm, weft__turn *turn)
-{
-    bool alone;
-    turn->next = NULL;
-    pthread_mutex_lock(&comm->lock);
-    alone = !comm->turn;
-    if (alone) comm->turn = comm->turn_last = turn;
-    pthread_mutex_unlock(&comm->lock);
-    return alone;
 }
 
 /* Lock held. */
@@ -107,7 +96,21 @@ static weft__turn_state try_turn(weft__comm *comm, weft__turn *turn)
     }
     if (comm->turn != turn || comm->lookers) return WEFT__TURN_WAITS;
     comm->entered = true;
+    turn->taken = true;
     return WEFT__TURN_TAKEN;
+}
+
+bool weft__turn_ask_alone(weft__comm *comm, weft__turn *turn)
+{
+    bool has = false;
+    *turn = (weft__turn){0};
+    pthread_mutex_lock(&comm->lock);
+    if (!comm->turn) {
+        comm->turn = comm->turn_last = turn;
+        has = try_turn(comm, turn) != WEFT__TURN_REFUSED;
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return has;
 }
 
 weft__turn_state weft__turn_try(weft__comm *comm, weft__turn *turn)
@@ -123,6 +126,7 @@ bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns)
 {
     bool waits = true;
     weft__turn_state state;
+    if (turn->taken) return true;
     pthread_mutex_lock(&comm->lock);
     while ((state = try_turn(comm, turn)) == WEFT__TURN_WAITS && waits)
         waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, deadline_ns);

@@ -144,11 +144,11 @@ static inline bool weft__comm_doomed(weft__comm *comm)
 
 /* Ask for the turn: now, so that it comes before the turns of those who ask later. */
 void weft__turn_ask(weft__comm *comm, weft__turn *turn);
-/* Only if nobody else has it or has asked, so that it is there but for a question that is being asked. */
+/* Only if nobody else has it or has asked: then it is taken, or, while a question is being asked, the next to be. */
 bool weft__turn_ask_alone(weft__comm *comm, weft__turn *turn);
 /* Take it, if it has come. */
 weft__turn_state weft__turn_try(weft__comm *comm, weft__turn *turn);
-/* Wait for it.  False: the communicator is doomed or the deadline has passed, and it is given back. */
+/* Wait for it, if it is not taken yet.  False: the communicator is doomed or the deadline has passed, and it is given back. */
 bool weft__turn_take(weft__comm *comm, weft__turn *turn, int64_t deadline_ns);
 /* Likewise, for who does nothing about an error.  False also where one was found: no call is made there any more, until
  * it is stopped. */
@@ -161,6 +161,11 @@ void weft__turn_give_issued(weft__comm *comm, weft__event *end);
 static inline void weft__comm_inside(weft__comm *comm, const char *call)
 {
     if (call) atomic_store_explicit(&comm->call_since_ns, weft__nccl_now(comm->nccl), memory_order_relaxed);
+    atomic_store_explicit(&comm->call, call, memory_order_release);
+}
+/* Likewise, right behind another call: it counts as called when that was. */
+static inline void weft__comm_inside_next(weft__comm *comm, const char *call)
+{
     atomic_store_explicit(&comm->call, call, memory_order_release);
 }
 

@@ -86,7 +86,7 @@ static weft__event *as_new(weft__event *event)
 {
     event->next = NULL;
     event->works = NULL;
-    event->recorded = event->cut = false;
+    event->recorded = event->known = event->cut = false;
     return event;
 }
 

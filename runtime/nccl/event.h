@@ -25,7 +25,8 @@ typedef struct weft__event {
     weft__turn turn;          /* with this turn */
     unsigned pieces;          /* that its stream's queue has to take */
     bool recorded;
-    bool cut; /* the group call did not come to its end, and its communicator is doomed */
+    bool known; /* NCCL has gone all its ways before (known.h) */
+    bool cut;   /* the group call did not come to its end, and its communicator is doomed */
 } weft__event;
 
 typedef struct weft__events {

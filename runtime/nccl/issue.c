@@ -86,11 +86,11 @@ static ncclResult_t group(weft__comm *comm, weft_backend_work *work, const char 
     if (result != ncclSuccess) return result;
     for (; work && result == ncclSuccess; work = work->next) {
         *call = weft__calls_name(work->op.kind);
-        weft__comm_inside(comm, *call);
+        weft__comm_inside_next(comm, *call);
         result = weft__calls_make(comm, work);
         if (result == ncclInProgress) result = ncclSuccess; /* the group's end tells */
     }
-    weft__comm_inside(comm, "ncclGroupEnd");
+    weft__comm_inside_next(comm, "ncclGroupEnd");
     ended = ncclGroupEnd();
     if (result != ncclSuccess) return result;
     *call = "ncclGroupEnd";
@@ -139,7 +139,7 @@ static void started(weft__comm *comm, weft__event *end)
     for (weft_backend_work *work = end->works; work && end->recorded; work = work->next) work->state = end;
     pthread_mutex_unlock(&comm->nccl->order);
     for (weft_backend_work *work = end->works; work && end->recorded; work = work->next) table->issued(work);
-    if (end->recorded) weft__known_note(comm->known, end->works);
+    if (end->recorded && !end->known) weft__known_note(comm->known, end->works);
     weft__turn_give_issued(comm, end);
 }
 
@@ -462,6 +462,7 @@ bool weft__issue_enter(weft_backend *backend, weft_backend_work *first)
         weft__event_give(nccl, end);
         return false;
     }
+    end->known = true;
     first->state = end;
     weft__comm_ref(comm);
     return true;

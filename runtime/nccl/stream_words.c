@@ -209,6 +209,7 @@ unsigned weft__stream_words_write(weft__nccl *nccl, weft_backend_work *works, cu
 {
     weft__stream_words *words = &nccl->words;
     unsigned written = 0;
+    if (!nccl->seam.hold) return 0; /* no stream is held */
     pthread_mutex_lock(&nccl->order);
     for (weft_backend_work *work = works; work; work = work->next) {
         weft__word *word = work->hold;
