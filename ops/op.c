@@ -209,7 +209,7 @@ bool weft__op_plainly_right(const weft__op *op, int size)
     unsigned traits = weft__kind_traits(op->kind), way = traits & WEFT__EXCHANGES;
     if (traits & WEFT__PAIR)
         return way && way != WEFT__EXCHANGES && weft__message_plainly_right(op, size, way == WEFT__SENDS);
-    if ((unsigned)op->dtype >= WEFT__DTYPE_COUNT || op->memory != WEFT_MEMORY_HOST || op->root ||
+    if ((unsigned)op->dtype >= WEFT__DTYPE_COUNT || (unsigned)op->memory > WEFT_MEMORY_OTHER || op->root ||
         op->scale != 1 || op->uneven || size > WEFT__PLAIN_SIZE)
         return false;
     if (traits & WEFT__NO_DATA)

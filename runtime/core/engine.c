@@ -152,11 +152,6 @@ static inline int take_submitted(weft_context *ctx)
     return WEFT__LIKELY(weft__mpsc_empty(&ctx->submitted)) ? n : n + start_submitted(ctx);
 }
 
-static inline int engine_advance(weft_context *ctx, weft__executor_kind which)
-{
-    return weft__list_empty(&ctx->at_work[which]) ? 0 : ctx->executors[which]->progress(ctx);
-}
-
 static inline void end_progress(weft_context *ctx)
 {
     ctx->progress_ns = -1;
@@ -172,7 +167,7 @@ void weft__engine_begin(weft_context *ctx, weft_request *last, int64_t now_ns)
     ctx->progress_ns = now_ns;
     n = take_submitted(ctx);
     if (last) weft__submit_begin(ctx, last);
-    if (n || last) engine_advance(ctx, WEFT__EXECUTOR_ROUNDS);
+    if (n || last) weft__executor_advance(ctx, WEFT__EXECUTOR_ROUNDS);
     end_progress(ctx);
     weft__count(&ctx->active, 1);
 }
@@ -202,9 +197,10 @@ int weft__engine_progress(weft_context *ctx)
     WEFT__ASSERT(weft__holds_engine(ctx));
     ctx->progress_ns = 0;
     n = take_submitted(ctx);
-    n += engine_advance(ctx, WEFT__EXECUTOR_ROUNDS);
+    n += weft__executor_advance(ctx, WEFT__EXECUTOR_DEVICE); /* what it puts off begins on the host plane */
+    n += weft__executor_advance(ctx, WEFT__EXECUTOR_ROUNDS);
     n += weft__p2p_poll(ctx->p2p);
-    n += engine_advance(
+    n += weft__executor_advance(
         ctx,
         WEFT__EXECUTOR_SCHEDULE); /* after the point-to-point layer: what has just come in may be what it waits for */
     if (ctx->sockets_in)
@@ -252,7 +248,8 @@ void weft__engine_recheck(weft_context *ctx)
 bool weft__engine_busy(const weft_context *ctx)
 {
     return (ctx->cut_short && !weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_ROUNDS])) ||
-           !weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_SCHEDULE]) || weft__p2p_busy(ctx->p2p);
+           !weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_SCHEDULE]) ||
+           !weft__list_empty(&ctx->at_work[WEFT__EXECUTOR_DEVICE]) || weft__p2p_busy(ctx->p2p);
 }
 
 void weft__engine_arm(weft_context *ctx)

@@ -83,4 +83,9 @@ static inline const weft__executor *weft__executor_of(const weft_context *ctx, c
                           : traits & WEFT__FORMS         ? WEFT__EXECUTOR_GROUP_MAKING
                                                          : WEFT__EXECUTOR_COLLECTIVES];
 }
+
+static inline int weft__executor_advance(weft_context *ctx, weft__executor_kind which)
+{
+    return weft__list_empty(&ctx->at_work[which]) ? 0 : ctx->executors[which]->progress(ctx);
+}
 #endif

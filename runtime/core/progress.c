@@ -34,7 +34,8 @@
 #define LEFT_US          20000           /* between looks at what was given up and modules still have, */
 #define LEFT_CLOSING_US  1000            /* and while who leaves waits for that */
 #define HELD_US          1000 /* between looks at what streams have reached, while some are held (behind.h) */
-#define BASE_DESCRIPTORS 6    /* of an event base; without a pipe libevent ends the process */
+#define PASS_NS          (20 * WEFT__US) /* between passes while all that is under way is with devices */
+#define BASE_DESCRIPTORS 6               /* of an event base; without a pipe libevent ends the process */
 
 typedef struct weft__sleeper {
     weft_context *ctx;
@@ -45,6 +46,7 @@ typedef struct weft__sleeper {
     bool watching;           /* `sockets` is in the base */
     bool dozes;              /* nothing but its clock has ended the last sleep, and there was nothing to do */
     bool napped;             /* since it last drove the engine */
+    int64_t passed_ns;       /* when it last made a pass while all was with devices */
     unsigned woken;          /* weft__woken_by: by what since it was last read */
     uint32_t active, driven; /* the context's, when last read; of its own calls it keeps count */
 } sleeper;
@@ -201,6 +203,20 @@ static void deep_sleep(sleeper *s, int64_t now_ns)
     weft__engine_drop(ctx);
 }
 
+/* All that is under way is with a device, and nobody waits for it: a pass would find nothing mostly, and take the engine
+ * from those who submit. */
+static bool is_early(sleeper *s)
+{
+    const weft_context *ctx = s->ctx;
+    const int works = atomic_load_explicit(&ctx->device_pending, memory_order_relaxed);
+    int64_t now;
+    if (!works || weft__inflight(ctx) != works || atomic_load(&ctx->settling_sleepers)) return false;
+    now = weft__now_ns();
+    if (now - s->passed_ns < PASS_NS) return true;
+    s->passed_ns = now;
+    return false;
+}
+
 /* One pass over everything that is this thread's.  Returns how much was done; -1: it was stuck in a module when
  * another thread took its place, and nothing of the context is its own any more. */
 static int progress_poll(sleeper *s)
@@ -213,7 +229,8 @@ static int progress_poll(sleeper *s)
         n += moved;
     }
     /* Somebody who waits drives the engine already. */
-    if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed) == 0 && weft__engine_try(ctx)) {
+    if (atomic_load_explicit(&ctx->drivers, memory_order_relaxed) == 0 && !is_early(s) &&
+        weft__engine_try(ctx)) {
         int moved;
         if (s->napped) ctx->sockets_in = 0;
         s->napped = false;

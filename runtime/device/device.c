@@ -1,9 +1,6 @@
-/* device.c - operations on device memory on their way to the module.
- *
- * The agreement costs a maximum, or a barrier, among the ranks' processors (gate.h), and gives what a device cannot:
- * who is late and who means something else is known before anything runs there, so nothing has to be torn down for it; and no
- * kernel occupies a device while it waits for a rank that is still busy elsewhere. */
+/* device.c - operations on device memory on their way to the module. */
 #include "device.h"
+#include "agreement.h"
 #include "alarm.h"
 #include "device_bundle.h"
 #include "device_captured.h"
@@ -15,8 +12,6 @@
 #include "gate.h"
 #include "group.h"
 #include "group_break.h"
-#include "host.h"
-#include "interleaving.h"
 #include "line.h"
 #include "log.h"
 #include "modules.h"
@@ -25,8 +20,6 @@
 #include "ranges.h"
 #include "recorded.h"
 #include "settings.h"
-#include "signatures.h"
-#include "signing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -72,8 +65,7 @@ void weft__device_settles(weft__device *d)
     d->range = 0;
 }
 
-/* Messages go when they have met, but for those that graphs record. */
-static bool in_program(const weft_request *req)
+bool weft__goes_in_program(const weft_request *req)
 {
     return weft__device_in_program(req->group, req->device->module) &&
            (req->capture || !(weft__kind_traits(req->op.kind) & WEFT__PAIR));
@@ -89,7 +81,7 @@ static const char *device_name(const weft__module *module, char *text, size_t by
     return text;
 }
 
-/* ---- the agreement ---- */
+/* ---- its place in the order ---- */
 
 static void go(weft__ticket *ticket)
 {
@@ -105,17 +97,25 @@ static void refuse(weft__ticket *ticket, weft_status status, const char *why)
     weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
 }
 
+/* Of what may have to wait for its communicator, or for others.  In program order with nobody before it, it does not. */
+static void reach_waiting(weft__device *first)
+{
+    const bool made = first->dev_comm && first->dev_comm->state == WEFT__DEVICE_COMM_READY;
+    if (made && weft__goes_in_program(first->req) && weft__list_empty(&first->req->ctx->program_line)) return;
+    for (weft__device *d = first; d; d = d->next)
+        weft__device_reach(d, made && !weft__in_line(first) ? WEFT__PHASE_ORDERING : WEFT__PHASE_CONNECTING);
+}
+
 /* All members of what is fused agree.  What the gate gives no place finds it once its communicator is there. */
 static void find_order(weft__device *first)
 {
     weft_request *req = first->req;
     first->dev_comm = weft__device_comm_of_group(req->group, first->module);
-    if (first->dev_comm && first->dev_comm->state == WEFT__DEVICE_COMM_READY && !weft__in_line(first))
-        for (weft__device *d = first; d; d = d->next) weft__device_reach(d, WEFT__PHASE_ORDERING);
+    reach_waiting(first);
     weft__gate_ticket(first);
     if (!first->dev_comm)
         refuse(&first->ticket, WEFT_ERR_MEMORY, "no memory for a communicator");
-    else if (in_program(req))
+    else if (weft__goes_in_program(req))
         weft__program_enter(first);
     else if (weft__in_line(first))
         weft__line_agreed(first);
@@ -126,15 +126,17 @@ static void find_order(weft__device *first)
 void weft__device_enter(weft_request *req)
 {
     weft__device *first = req->device->fused;
-    weft__device_reach(req->device, WEFT__PHASE_CONNECTING);
-    if (--first->closed == 0) find_order(first);
+    if (--first->closed == 0)
+        find_order(first);
+    else
+        weft__device_reach(req->device, WEFT__PHASE_CONNECTING);
 }
 
 static void has_agreed(weft_request *req)
 {
     req->device->shut = false;
     if (!weft__gate_opened(req->device)) return; /* broken, and this request with it */
-    if (!in_program(req))
+    if (!weft__goes_in_program(req))
         weft__device_enter(req);
     else if (req->device->done) {
         weft__device_settles(req->device);
@@ -273,6 +275,14 @@ static weft_status may_capture(const weft_request *req, const weft__module *modu
     return may_be_recorded(req);
 }
 
+/* What collectives have no use for. */
+static void prepare_message(weft__device *d)
+{
+    memset(&d->match, 0, sizeof d->match);
+    memset(&d->bundle, 0, sizeof d->bundle);
+    weft__list_init(&d->bundle.link);
+}
+
 weft_status weft__device_prepare(weft_request *req, void *stream)
 {
     weft_context *ctx = req->ctx;
@@ -300,6 +310,7 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
         weft__module_unmark(module, marker);
         return weft__fail(WEFT_ERR_MEMORY, "no memory for an operation on device memory");
     }
+    if (weft__kind_traits(req->op.kind) & WEFT__PAIR) prepare_message(d);
     d->req = req;
     d->continuation = (weft__continuation){has_agreed, failed, release};
     d->dev_comm = NULL;
@@ -315,9 +326,6 @@ weft_status weft__device_prepare(weft_request *req, void *stream)
     atomic_store_explicit(&d->ahead, false, memory_order_relaxed);
     atomic_store_explicit(&d->behind_stream, false, memory_order_relaxed);
     weft__ticket_begin(&d->ticket);
-    memset(&d->match, 0, sizeof d->match);
-    memset(&d->bundle, 0, sizeof d->bundle);
-    weft__list_init(&d->bundle.link);
     d->ticket.go = go;
     d->ticket.refuse = refuse;
     memset(&d->part, 0, sizeof d->part);
@@ -358,51 +366,12 @@ static void device_follow(weft_request *first, weft_request *req)
     f->closed++;
 }
 
-/* In program order the members of several hosts compare afterwards what they mean (signing.h). */
-static bool is_signed(const weft_request *req)
-{
-    return req->group->seats && in_program(req);
-}
-
-/* And do not wait for that; but for what settles by the agreement alone, or needs more of it than that. */
-static bool needs_agreement(const weft_request *req)
-{
-    return req->group->size > 1 && (!is_signed(req) || req->capture || req->device->lengths ||
-                                    weft__kind_traits(req->op.kind) & WEFT__GATHERED);
-}
-
-/* Behind others of this rank, in this group and in other ones; what a graph records has its place as that is replayed. */
-static bool takes_its_place(const weft_request *req)
-{
-    return req->capture || !in_program(req) || weft__interleave(req->group, req->sequence);
-}
-
-/* Its place among this rank's own, once: an operation that was held starts a second time, and inside of its first start if all
- * the others had come before. */
-static bool is_placed(weft_request *req)
-{
-    if (req->device->placed) return true;
-    req->device->placed = true;
-    return takes_its_place(req) && (!is_signed(req) || weft__sign(req->group, req->sequence, req->signature));
-}
-
-/* False: it waits for others before it goes on, or is over, or has gone on.  In program order an agreement goes on beside it. */
-static bool compare_with_others(weft_request *req)
-{
-    if (!is_placed(req)) return false;
-    if (!needs_agreement(req)) return !is_signed(req) || weft__early_judge(req);
-    req->device->shut = true;
-    weft__gate_enter(req->device, weft__device_comm_is_ready(req->group, req->device->module));
-    weft__host_collective_start(req, &req->device->agree_by);
-    return in_program(req) && !req->device->entered && weft__request_state(req) < WEFT__DRAINING;
-}
-
 static void start_collective(weft_request *req)
 {
     atomic_fetch_add_explicit(&req->refs, 1, memory_order_relaxed); /* it may settle in here */
-    if (req->device->fused == req->device && weft__in_line(req->device) && !in_program(req))
+    if (req->device->fused == req->device && weft__in_line(req->device) && !weft__goes_in_program(req))
         weft__line_join(req->device);
-    if (compare_with_others(req)) {
+    if (weft__agreement_begin(req)) {
         req->device->entered = true;
         weft__device_enter(req);
     }
@@ -456,7 +425,7 @@ void weft__device_hand(weft__device *first)
     }
     weft__alarm_tick(ctx);
     if (first->req->capture) weft__replays_expect(first->dev_comm);
-    if (in_program(first->req)) {
+    if (weft__goes_in_program(first->req)) {
         if (weft__program_by_caller(first)) return;
         weft__program_handed(first);
     }
@@ -475,7 +444,7 @@ static void take_back(weft_request *req)
 {
     if (weft__kind_traits(req->op.kind) & WEFT__PAIR)
         weft__device_pair_stop(req);
-    else if (in_program(req))
+    else if (weft__goes_in_program(req))
         weft__program_leave(req->device->fused);
     else if (weft__in_line(req->device->fused))
         weft__line_leave(req->device->fused);
@@ -590,6 +559,7 @@ const weft__executor weft__device_executor = {.name = "device",
                                               .fail = device_fail,
                                               .abandon = device_abandon,
                                               .issue = weft__program_issue,
+                                              .progress = weft__agreements_go_on,
                                               .progress_on_thread = weft__module_progress,
                                               .progress_by_caller = weft__module_progress_by_caller,
                                               .can_poll = device_can_poll,

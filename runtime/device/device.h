@@ -94,7 +94,8 @@ typedef struct weft__device {
     _Atomic bool ahead;                /* first: counted in ctx->program_ahead */
     uint32_t closed;                   /* first: members of the fused one that is not agreed on */
     _Atomic int watchers;              /* threads that sleep until it is issued */
-    bool shut;                         /* its agreement is under way */
+    bool shut;                         /* its agreement is under way, or put off: */
+    weft__list put_off;                /* in ctx->at_work[WEFT__EXECUTOR_DEVICE] (agreement.h) */
     bool placed;                       /* behind others of this rank, which are told of it */
     bool entered;                      /* in program order: it has gone on beside its agreement */
     bool done;                         /* the device has done it before its members agreed */
@@ -125,6 +126,9 @@ static inline bool weft__device_in_program(const weft_group *group, const weft__
 {
     return group->params.program && module->backend->by_callers;
 }
+
+/* Is it in program order?  Messages go when they have met, but for those that graphs record. */
+bool weft__goes_in_program(const weft_request *req);
 
 /* All under the engine. */
 /* Is an operation by that module not over yet, also one that it has not got? */

@@ -184,10 +184,32 @@ static void while_the_other_is_late(job_rank *me)
     job_meet(me);
 }
 
+/* On the host plane the group's operations begin by number on each rank, also where one has put off what an operation on its
+ * device leaves there and the other has not. */
+static void one_in_host_memory_behind_it(job_rank *me)
+{
+    enum { SETTLES_MS = 20, SOON_MS = 10000 };
+    const weft_call soon = {.timeout_ms = SOON_MS};
+    operands o = {job_buffer(me, bytes), job_buffer(me, bytes)};
+    weft_request *first = begin_sum(me->world, o, NULL); /* in which NCCL connects */
+    WAIT_OK(first);
+    for (int round = 0; round < ROUNDS; round++) {
+        int32_t in = me->rank + round, out = -1;
+        weft_request *req = begin_sum(me->world, o, NULL);
+        if (me->rank == round % 2) job_sleep_ms(SETTLES_MS);
+        CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, &soon, NULL));
+        CHECK_INT(out, 2 * round + 1);
+        WAIT_OK(req);
+    }
+    job_meet(me);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("while the other is late", .ranks = 2, .processes = true, .body = while_the_other_is_late),
+        JOB_TEST("one in host memory behind it", .ranks = 2, .processes = true,
+                 .body = one_in_host_memory_behind_it),
     };
     return JOB_MAIN(tests, argc, argv);
 }
