@@ -97,7 +97,7 @@ static void refuse(weft__ticket *ticket, weft_status status, const char *why)
     weft__group_break(req->group, &(weft__verdict){status, req->sequence, -1, text}, true);
 }
 
-/* Of what may have to wait for its communicator, or for others.  In program order with nobody before it, it does not. */
+/* Where it may have to wait.  In program order, with its communicator there and nobody before it, it does not. */
 static void reach_waiting(weft__device *first)
 {
     const bool made = first->dev_comm && first->dev_comm->state == WEFT__DEVICE_COMM_READY;

@@ -82,8 +82,9 @@ static int compare(const void *a, const void *b)
 
 static double median_us(int64_t *ns)
 {
+    const size_t middle = TIMES / 2;
     qsort(ns, TIMES, sizeof *ns, compare);
-    return (double)ns[TIMES / 2] / 1e3;
+    return (double)ns[middle] / 1e3;
 }
 
 static const char *const counted[] = {"cudaEventRecord",
