@@ -20,6 +20,6 @@
 
 /* False: the operation waits for others before it goes on, or is over, or has gone on before. */
 bool weft__agreement_begin(weft_request *req);
-/* Those that were put off are under way now.  Returns how many. */
+/* Begins all that were put off.  Returns how many. */
 int weft__agreements_go_on(weft_context *ctx);
 #endif

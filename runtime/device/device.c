@@ -65,12 +65,6 @@ void weft__device_settles(weft__device *d)
     d->range = 0;
 }
 
-bool weft__goes_in_program(const weft_request *req)
-{
-    return weft__device_in_program(req->group, req->device->module) &&
-           (req->capture || !(weft__kind_traits(req->op.kind) & WEFT__PAIR));
-}
-
 /* "device 3", or "backend toy" where a number means nothing. */
 static const char *device_name(const weft__module *module, char *text, size_t bytes)
 {

@@ -128,7 +128,11 @@ static inline bool weft__device_in_program(const weft_group *group, const weft__
 }
 
 /* Is it in program order?  Messages go when they have met, but for those that graphs record. */
-bool weft__goes_in_program(const weft_request *req);
+static inline bool weft__goes_in_program(const weft_request *req)
+{
+    return weft__device_in_program(req->group, req->device->module) &&
+           (req->capture || !(weft__kind_traits(req->op.kind) & WEFT__PAIR));
+}
 
 /* All under the engine. */
 /* Is an operation by that module not over yet, also one that it has not got? */

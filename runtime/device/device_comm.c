@@ -231,13 +231,6 @@ weft__device_comm *weft__device_comm_of_group(weft_group *group, weft__module *m
     return dev_comm ? dev_comm : make_for_group(group, module, true);
 }
 
-bool weft__device_comm_is_ready(const weft_group *group, const weft__module *module)
-{
-    const weft__device_comm *dev_comm = group->device_comms[weft__module_memory(group->ctx, module)];
-    WEFT__ASSERT(weft__holds_engine(group->ctx));
-    return dev_comm && dev_comm->state == WEFT__DEVICE_COMM_READY;
-}
-
 bool weft__device_comm_begun(const weft_group *group, const weft__module *module)
 {
     WEFT__ASSERT(weft__holds_engine(group->ctx));

@@ -8,6 +8,7 @@
  * in order.  Engine held throughout, except where a module answers. */
 #ifndef WEFT_RUNTIME_DEVICE_COMM_H
 #define WEFT_RUNTIME_DEVICE_COMM_H
+#include "holder.h"
 #include "order.h"
 #include "protocol.h"
 
@@ -45,7 +46,12 @@ weft__device_comm *weft__device_comm_of_group(weft_group *group, weft__module *m
 weft__device_comm *weft__device_comm_of_pair(weft_group *group, weft__module *module, int peer);
 /* Is the group's there?  Then every member has begun to join it, and it will be there for all of them, or for
  * none. */
-bool weft__device_comm_is_ready(const weft_group *group, const weft__module *module);
+static inline bool weft__device_comm_is_ready(const weft_group *group, const weft__module *module)
+{
+    const weft__device_comm *dev_comm = group->device_comms[weft__module_memory(group->ctx, module)];
+    WEFT__ASSERT(weft__holds_engine(group->ctx));
+    return dev_comm && dev_comm->state == WEFT__DEVICE_COMM_READY;
+}
 /* Has one of the group's been begun, or of two ranks in it? */
 bool weft__device_comm_begun(const weft_group *group, const weft__module *module);
 /* The rank in it of a rank of the world, which is one of its ranks. */
