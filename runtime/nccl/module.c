@@ -208,6 +208,7 @@ static void module_init(weft__nccl *nccl, const weft_backend_runtime *table, con
     weft__nccl_cond_init(&nccl->changed);
     pthread_mutex_init(&nccl->order, NULL);
     pthread_mutex_init(&nccl->windows, NULL);
+    pthread_mutex_init(&nccl->words.making, NULL);
     weft__list_init(&nccl->open);
     weft__list_init(&nccl->comms);
     weft__list_init(&nccl->memory);
@@ -223,6 +224,7 @@ static void discard(weft__nccl *nccl)
     pthread_mutex_destroy(&nccl->lock);
     pthread_mutex_destroy(&nccl->order);
     pthread_mutex_destroy(&nccl->windows);
+    pthread_mutex_destroy(&nccl->words.making);
     free(nccl);
 }
 

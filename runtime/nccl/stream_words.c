@@ -55,15 +55,14 @@ static void make_words(weft__nccl *nccl)
  * device, and there an operation of the other one may wait for ranks that wait likewise. */
 void weft__stream_words_equip(weft__nccl *nccl)
 {
-    static pthread_mutex_t makes = PTHREAD_MUTEX_INITIALIZER;
-    const weft__stream_words *words = &nccl->words;
+    weft__stream_words *words = &nccl->words;
     bool there;
-    pthread_mutex_lock(&makes);
+    pthread_mutex_lock(&words->making);
     pthread_mutex_lock(&nccl->order);
     there = words->memory || !words->wait || !words->write;
     pthread_mutex_unlock(&nccl->order);
     if (!there) make_words(nccl);
-    pthread_mutex_unlock(&makes);
+    pthread_mutex_unlock(&words->making);
 }
 
 /* nccl->order held: streams that are known to have come past their waits. */

@@ -28,6 +28,7 @@ typedef struct weft__word {
 } weft__word;
 
 typedef struct weft__stream_words {
+    pthread_mutex_t making;
     uint32_t *memory; /* pinned; NULL: there is none */
     weft__word all[WEFT__WORDS];
     weft__word *spare;
