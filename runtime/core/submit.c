@@ -218,6 +218,8 @@ void weft__submit_begin(weft_context *ctx, weft_request *req)
     weft__request_to(req, WEFT__RUNNING);
     if (traits & (WEFT__COLLECTIVE | WEFT__PAIR) && !joins(req, traits)) return;
     req->executor = weft__executor_of(ctx, &req->op);
+    if (traits & WEFT__COLLECTIVE && req->op.memory == WEFT_MEMORY_HOST)
+        weft__executor_advance(ctx, WEFT__EXECUTOR_DEVICE); /* what was put off before it */
     req->executor->start(req);
 }
 
@@ -358,9 +360,8 @@ static void begin_and_issue(weft_context *ctx, int64_t submitted_ns, int64_t che
     weft__engine_begin(ctx, NULL, submitted_ns);
     weft__engine_drop(ctx);
     issues = false;
-    weft__check_by(
-        ctx,
-        check_ns); /* the call may hang until its deadline; once it is back the request may be over and gone */
+    /* The call may hang until its deadline; once it is back the request may be over and gone. */
+    weft__check_by(ctx, check_ns);
     ctx->executors[WEFT__EXECUTOR_DEVICE]->issue(ctx);
 }
 

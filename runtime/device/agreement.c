@@ -80,15 +80,15 @@ int weft__agreements_go_on(weft_context *ctx)
 bool weft__agreement_begin(weft_request *req)
 {
     weft__device *d = req->device;
-    const bool beside = weft__goes_in_program(req);
+    const bool beside = weft__goes_in_program(req), again = d->shut; /* it was held: others are behind it */
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     if (!is_placed(req)) return false;
     if (!needs_agreement(req)) return !is_signed(req) || weft__early_judge(req);
     d->shut = true;
-    if (beside && !req->capture && !d->entered) {
+    if (beside && !req->capture && !again) {
         put_off(req);
     } else {
-        weft__executor_advance(req->ctx, WEFT__EXECUTOR_DEVICE); /* those before it */
+        if (!again) weft__agreements_go_on(req->ctx); /* those before it */
         go_on(req);
     }
     return beside && !d->entered && weft__request_state(req) < WEFT__DRAINING;

@@ -335,19 +335,20 @@ static weft_status ask_once(weft__witness_place *p, const weft__view_message *wo
     return status;
 }
 
+/* What this process has not got at the moment, as descriptors, it may have in the next; nobody else would do it, here and as it
+ * leaves: a view that it is not told of has members who are dead, and whose files stay. */
 weft_status weft__witness_ask(weft__witness_place *p, const weft__view_message *word, size_t bytes,
                               weft__view_message *answer, size_t *answered)
 {
     bool first = false;
-    weft_status status = WEFT_OK;
-    while (!first && status == WEFT_OK) {
+    weft_status status = ask_once(p, word, bytes, answer, answered, &first);
+    while ((status == WEFT_OK && !first) || status == WEFT_ERR_MEMORY) {
+        if (weft__now_ns() >= p->until_ns) break;
+        nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
         status = ask_once(p, word, bytes, answer, answered, &first);
-        if (first || status != WEFT_OK) break;
-        if (weft__now_ns() >= p->until_ns)
-            status = fail(WEFT_ERR_SYSTEM, p, "others have always been first to bring it on");
-        else
-            nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
     }
+    if (status == WEFT_OK && !first)
+        status = fail(WEFT_ERR_SYSTEM, p, "others have always been first to bring it on");
     if (status != WEFT_OK) *answered = 0;
     return status;
 }
@@ -384,7 +385,6 @@ static weft_status leave_once(const weft__witness_place *p, const unsigned char 
     return status;
 }
 
-/* What this process has not got at the moment, as descriptors, it may have in the next; nobody else would do it. */
 weft_status weft__witness_leave(const weft__witness_place *p, const unsigned char *gone)
 {
     weft_status status = leave_once(p, gone);

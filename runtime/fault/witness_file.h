@@ -20,8 +20,7 @@ typedef struct weft__witness_place {
     char run[WEFT__WITNESS_RUN_BYTES];
     int rank, ranks;     /* whoever asks; all */
     uint32_t generation; /* known to be on the disk: later ones are looked for behind it */
-    int64_t
-        until_ns; /* so long it is tried again where others have been first, or descriptors are short as it leaves */
+    int64_t until_ns; /* so long it is tried again where others have been first, or descriptors are short */
 } weft__witness_place;
 
 /* From WEFT_WITNESS. */

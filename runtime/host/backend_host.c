@@ -41,7 +41,6 @@ void weft__host_collective_start(weft_request *req, const weft__executor **by)
 
 static void host_start(weft_request *req)
 {
-    weft__executor_advance(req->ctx, WEFT__EXECUTOR_DEVICE); /* what was put off before it */
     weft__host_collective_start(req, &req->executor);
 }
 

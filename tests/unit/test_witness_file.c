@@ -598,6 +598,9 @@ static void test_no_descriptor_for_a_moment(void **state)
         place.generation = 0;
         assert_int_equal(weft__witness_make(&place), WEFT_OK);
     }
+    opens_left = 3;
+    assert_int_equal(ask(word(WEFT__VIEW_ACCEPT, 5, 3), &m, &ranks), WEFT__VIEW_ACCEPTED);
+    assert_int_equal(opens_left, 0); /* they have failed */
     place.until_ns = 1;
     opens_left = 3;
     assert_int_equal(leave(0, gone), WEFT_ERR_MEMORY);
