@@ -207,6 +207,8 @@ void weft__submit_begin(weft_context *ctx, weft_request *req)
     unsigned traits = weft__kind_traits(req->op.kind);
     WEFT__ASSERT_HOT(weft__holds_engine(ctx));
     WEFT__ASSERT_HOT(!req->sequence && atomic_load(&req->refs) > 0, req->sequence); /* it begins once */
+    if (traits & WEFT__COLLECTIVE && req->op.memory == WEFT_MEMORY_HOST)
+        weft__executor_advance(ctx, WEFT__EXECUTOR_DEVICE); /* what was put off before it */
     number(req, traits);
     weft__recorded_begin(req, traits);
     if (traits & WEFT__BATCHES) {
@@ -218,8 +220,6 @@ void weft__submit_begin(weft_context *ctx, weft_request *req)
     weft__request_to(req, WEFT__RUNNING);
     if (traits & (WEFT__COLLECTIVE | WEFT__PAIR) && !joins(req, traits)) return;
     req->executor = weft__executor_of(ctx, &req->op);
-    if (traits & WEFT__COLLECTIVE && req->op.memory == WEFT_MEMORY_HOST)
-        weft__executor_advance(ctx, WEFT__EXECUTOR_DEVICE); /* what was put off before it */
     req->executor->start(req);
 }
 

@@ -84,12 +84,13 @@ bool weft__agreement_begin(weft_request *req)
     WEFT__ASSERT(weft__holds_engine(req->ctx));
     if (!is_placed(req)) return false;
     if (!needs_agreement(req)) return !is_signed(req) || weft__early_judge(req);
+    if (!again && (!beside || req->capture)) weft__agreements_go_on(req->ctx); /* those before it */
+    /* Their group may have broken over one of these. */
+    if (weft__request_state(req) >= WEFT__DRAINING) return false;
     d->shut = true;
-    if (beside && !req->capture && !again) {
+    if (beside && !req->capture && !again)
         put_off(req);
-    } else {
-        if (!again) weft__agreements_go_on(req->ctx); /* those before it */
+    else
         go_on(req);
-    }
     return beside && !d->entered && weft__request_state(req) < WEFT__DRAINING;
 }
