@@ -4,7 +4,6 @@
 #include "sum.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,75 +184,10 @@ static void while_the_other_is_late(job_rank *me)
     job_meet(me);
 }
 
-/* On the host plane the group's operations begin by number on each rank, also where one has put off what an operation on its
- * device leaves there and the other has not. */
-static void one_in_host_memory_behind_it(job_rank *me)
-{
-    enum { SETTLES_MS = 20, SOON_MS = 10000 };
-    const weft_call soon = {.timeout_ms = SOON_MS};
-    operands o = {job_buffer(me, bytes), job_buffer(me, bytes)};
-    weft_request *first = begin_sum(me->world, o, NULL); /* in which NCCL connects */
-    WAIT_OK(first);
-    for (int round = 0; round < ROUNDS; round++) {
-        int32_t in = me->rank + round, out = -1;
-        weft_request *req = begin_sum(me->world, o, NULL);
-        if (me->rank == round % 2) job_sleep_ms(SETTLES_MS);
-        CHECK_OK(weft_all_reduce(me->world, &in, &out, 1, WEFT_INT32, WEFT_SUM, &soon, NULL));
-        CHECK_INT(out, 2 * round + 1);
-        WAIT_OK(req);
-    }
-    job_meet(me);
-}
-
-static atomic_bool called;
-
-static void take_long(weft_request *req, weft_status status, void *arg)
-{
-    (void)req, (void)status, (void)arg;
-    atomic_store(&called, true);
-    job_sleep_ms(LATE_MS);
-}
-
-/* This rank's progress thread is in a callback for LATE_MS from here on. */
-static void keep_thread(job_rank *me)
-{
-    const weft_call call = {.done = take_long};
-    char byte = 1;
-    weft_request *req = NULL;
-    CHECK_OK(weft_isend(me->world, &byte, 1, WEFT_INT8, 1, 0, &call, &req));
-    while (!atomic_load(&called)) job_sleep_ms(1);
-    weft_release(req);
-}
-
-/* What NCCL connects for, as it is the first with its type, is the progress thread's to issue, which is kept from it on one rank.
- * What is submitted behind it could be issued in its call there too, and would stand before it on that rank alone. */
-static void one_behind_what_is_not_issued(job_rank *me)
-{
-    operands known = {job_buffer(me, bytes), job_buffer(me, bytes)};
-    void *in = job_buffer(me, bytes), *out = job_buffer(me, bytes);
-    char byte = 0;
-    weft_request *req = begin_sum(me->world, known, NULL), *first = NULL;
-    WAIT_OK(req);
-    if (me->rank == 0)
-        keep_thread(me);
-    else
-        CHECK_OK(weft_irecv(me->world, &byte, 1, WEFT_INT8, 0, 0, NULL, NULL));
-    CHECK_OK(weft_all_reduce(me->world, in, out, COUNT, WEFT_FLOAT32, WEFT_SUM, NULL, &first));
-    if (me->rank == 1) job_sleep_ms(LATE_MS / 2); /* there it is issued by then */
-    req = begin_sum(me->world, known, NULL);
-    WAIT_OK(first);
-    WAIT_OK(req);
-    job_meet(me);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         JOB_TEST("while the other is late", .ranks = 2, .processes = true, .body = while_the_other_is_late),
-        JOB_TEST("one in host memory behind it", .ranks = 2, .processes = true,
-                 .body = one_in_host_memory_behind_it),
-        JOB_TEST("one behind what is not issued", .ranks = 2, .processes = true,
-                 .body = one_behind_what_is_not_issued),
     };
     return JOB_MAIN(tests, argc, argv);
 }
