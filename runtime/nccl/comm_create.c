@@ -22,8 +22,7 @@ struct creation {
     weft__comm *parent; /* of a split */
     weft__turn turn;    /* on the parent */
     int color, key;
-    ncclComm_t none; /* where NCCL writes that there is none */
-    bool written;    /* NCCL will not write a handle any more */
+    bool written; /* NCCL will not write a handle any more */
     ncclUniqueId id;
 };
 
@@ -192,12 +191,13 @@ static weft_status split_part(weft__comm *comm, char *text, size_t bytes)
                : weft__comm_error("ncclCommSplit", result, text, bytes);
 }
 
-/* NCCL writes the part when it is done with the split, and that is not before the root's abort. */
-static void await_part(weft__comm *comm)
+/* NCCL writes the part when it is done with the split, and that is not before the root's abort.  False: it may at any time. */
+static bool await_part(weft__comm *comm)
 {
-    if (!comm->unwritten) return;
-    weft__comm_outwait_abort(comm);
+    if (!comm->unwritten) return true;
+    if (!weft__comm_outwait_abort(comm)) return false;
     if (comm->part) publish_part(comm);
+    return true;
 }
 
 /* ---- joining ---- */
@@ -236,8 +236,7 @@ static void comm_create_join(void *arg)
     char text[WEFT__NCCL_SENTENCE] = "";
     weft_status status = comm_create_init(creation, text, sizeof text);
     comm_create_tell(creation->comm, status, text);
-    await_part(creation->comm);
-    weft__comm_unref(creation->comm);
+    if (await_part(creation->comm)) weft__comm_unref(creation->comm);
     free(creation);
 }
 
@@ -269,7 +268,7 @@ static ncclResult_t divide(struct creation *creation)
     if (comm) weft__comm_inside(comm, "ncclCommSplit");
     parent->at_root = true;
     result = ncclCommSplit(parent->root ? parent->root : parent->handle, color, creation->key,
-                           comm ? &comm->born : &creation->none, &config);
+                           comm ? &comm->born : &parent->none, &config);
     result = weft__comm_await_begun(parent, result);
     parent->at_root = false;
     creation->written = result != ncclInProgress;
@@ -329,13 +328,13 @@ static weft_status take_turns(struct creation *creation, char *text, size_t byte
     return status;
 }
 
-/* NCCL writes the handle when it is done with the split, and that is not before the parent's abort. */
-static void await_writing(struct creation *creation)
+/* NCCL writes the handle when it is done with the split, and that is not before the parent's abort.  False: it may at any time. */
+static bool await_writing(struct creation *creation)
 {
-    weft__comm *parent = creation->parent;
-    if (creation->written) return;
-    weft__comm_outwait_abort(parent);
+    if (creation->written) return true;
+    if (!weft__comm_outwait_abort(creation->parent)) return false;
     if (creation->comm && creation->comm->born) comm_create_publish(creation->comm);
+    return true;
 }
 
 static void end_split(struct creation *creation, weft_status status, const char *text)
@@ -346,10 +345,10 @@ static void end_split(struct creation *creation, weft_status status, const char 
     if (comm && weft__comm_doomed(parent))
         weft__comm_stop(comm, WEFT_ERR_BROKEN, "the communicator that it is split off was stopped");
     if (comm) comm_create_tell(comm, status, text);
-    await_writing(creation);
-    if (comm) await_part(comm);
-    if (comm) weft__comm_unref(comm);
-    weft__comm_unref(parent);
+    if (await_writing(creation)) { /* else what NCCL may write to stays, and so does the module */
+        if (comm && await_part(comm)) weft__comm_unref(comm);
+        weft__comm_unref(parent);
+    }
     free(creation);
 }
 

@@ -79,12 +79,13 @@ static bool has_to_let_out(weft__comm *comm)
     return begun;
 }
 
-static void abort_handle(const weft__comm *comm, ncclComm_t handle)
+static bool abort_handle(const weft__comm *comm, ncclComm_t handle)
 {
     ncclResult_t result = handle ? ncclCommAbort(handle) : ncclSuccess;
     if (result != ncclSuccess)
         weft__nccl_log(comm->nccl, 1, "ncclCommAbort of communicator %s: %s", comm->label,
                        ncclGetErrorString(result));
+    return result == ncclSuccess;
 }
 
 /* Lock held, and let go in between.  The program has the handle, and may be inside a call of it, which an abort would free
@@ -100,16 +101,17 @@ static bool keeps_handle(weft__comm *comm)
     return keeps;
 }
 
-static void abort_handles(weft__comm *comm)
+static bool abort_handles(weft__comm *comm)
 {
     ncclComm_t handle, root;
+    bool ended;
     pthread_mutex_lock(&comm->lock);
     handle = comm->handle;
     root = comm->root;
     comm->handle = comm->root = NULL;
     pthread_mutex_unlock(&comm->lock);
-    abort_handle(comm, handle);
-    abort_handle(comm, root);
+    ended = abort_handle(comm, handle);
+    return abort_handle(comm, root) && ended;
 }
 
 /* Lock held. */
@@ -123,7 +125,7 @@ static void ending_to(weft__comm *comm, weft__comm_state state)
 static void abort_when_left(void *arg)
 {
     weft__comm *comm = arg;
-    bool keeps, revoked;
+    bool keeps, revoked, ended = true;
     pthread_mutex_lock(&comm->lock);
     await_leaving(comm);
     ending_to(comm, WEFT__COMM_ABORTING);
@@ -133,8 +135,9 @@ static void abort_when_left(void *arg)
     /* Who was let out may have recorded something before, which the abort of what is revoked does not wait for. */
     if (revoked && !keeps) weft__graph_outwait(comm);
     pthread_mutex_unlock(&comm->lock);
-    if (!keeps || !revoked) abort_handles(comm);
+    if (!keeps || !revoked) ended = abort_handles(comm);
     pthread_mutex_lock(&comm->lock);
+    comm->stays = !ended;
     ending_to(comm, WEFT__COMM_ABORTED);
     pthread_mutex_unlock(&comm->lock);
     weft__comm_unref(comm);

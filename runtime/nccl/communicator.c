@@ -264,9 +264,14 @@ void weft__comm_outwait_cause(weft__comm *comm)
     pthread_mutex_unlock(&comm->lock);
 }
 
-void weft__comm_outwait_abort(weft__comm *comm)
+bool weft__comm_outwait_abort(weft__comm *comm)
 {
+    bool stays;
     weft__comm_outwait_abort_until(comm, WEFT__NCCL_NEVER);
+    pthread_mutex_lock(&comm->lock);
+    stays = comm->stays;
+    pthread_mutex_unlock(&comm->lock);
+    return !stays;
 }
 
 weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes)

@@ -78,9 +78,10 @@ struct weft_backend_comm {
     bool was_ready;                  /* it was, when it was doomed */
     atomic_bool dropped;             /* the owner is not told anything any more */
     bool aborter;                    /* a thread sees to the abort */
-    weft__turn *turn, *turn_last;    /* the first has it */
-    bool entered;                    /* and uses it */
-    unsigned lookers;                /* inside ncclCommGetAsyncError, or what takes no turn either */
+    bool stays; /* NCCL has refused that: what it had begun may go on, and write its handles */
+    weft__turn *turn, *turn_last; /* the first has it */
+    bool entered;                 /* and uses it */
+    unsigned lookers;             /* inside ncclCommGetAsyncError, or what takes no turn either */
     ncclComm_t handle;
     ncclComm_t root;    /* by callers, once handle is its part; NULL: handle is all there is */
     bool launches;      /* what is called on the handle is launched when the call returns */
@@ -106,6 +107,7 @@ struct weft_backend_comm {
     _Atomic(const char *) call; /* the function that it is inside; NULL: none */
     _Atomic int64_t call_since_ns;
     ncclComm_t born;      /* where NCCL writes the handle */
+    ncclComm_t none;      /* or, as it splits, that this rank has no part in that */
     ncclComm_t part;      /* and that of the part whose calls block */
     bool unwritten;       /* it was doomed before NCCL had written that */
     bool called;          /* NCCL was asked for something in the group call; whoever looks lowers it before */
@@ -182,8 +184,8 @@ static inline ncclResult_t weft__comm_await_begun(weft__comm *comm, ncclResult_t
 /* Without: asks for an asynchronous error; ncclSuccess also where it is no time to ask. */
 ncclResult_t weft__comm_look(weft__comm *comm);
 
-/* It is doomed: until NCCL has nothing of it any more. */
-void weft__comm_outwait_abort(weft__comm *comm);
+/* It is doomed: until NCCL has nothing of it any more.  False: NCCL has refused to end it. */
+bool weft__comm_outwait_abort(weft__comm *comm);
 /* An error was found: until it is doomed, when it is known whose doing that is, or was not found out (running.c). */
 void weft__comm_outwait_cause(weft__comm *comm);
 /* False: the deadline has passed. */

@@ -307,7 +307,7 @@ static void free_memory(weft__memory *memory)
 {
     weft__comm *comm = window_owner(memory);
     weft__turn turn;
-    bool has_turn;
+    bool has_turn, ended = true;
     if (comm) weft__turn_ask(comm, &turn);
     has_turn = comm && weft__turn_take_sound(comm, &turn, WEFT__NCCL_NEVER);
     if (has_turn)
@@ -316,9 +316,9 @@ static void free_memory(weft__memory *memory)
         weft__comm_outwait_abort(comm); /* which takes the window back, of which it knows until then */
     unlink_closed(memory, comm);
     if (has_turn) weft__turn_give(comm, &turn);
-    if (comm && weft__comm_doomed(comm)) weft__comm_outwait_abort(comm);
+    if (comm && weft__comm_doomed(comm)) ended = weft__comm_outwait_abort(comm);
     if (comm) weft__comm_unref(comm);
-    give_back(memory);
+    if (ended) give_back(memory); /* else what NCCL had begun may touch it */
     free(memory);
 }
 

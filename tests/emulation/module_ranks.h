@@ -63,8 +63,11 @@ static inline weft_status told_failure(weft_status status, const char *sentence)
     return status;
 }
 
+static atomic_bool leaves_behind; /* the module has said that a communicator hangs, and so the module stays */
+
 static inline void told_line(int level, const char *line)
 {
+    if (strstr(line, "hangs and is left behind")) atomic_store(&leaves_behind, true);
     if (level < 2) fprintf(stderr, "module: %s\n", line);
 }
 

@@ -131,6 +131,39 @@ static void split_that_hangs(job_rank *me)
     b->close(b);
 }
 
+/* NCCL refuses to end the parent, and is done with the split later: what it writes the handle to is there still. */
+static void split_that_cannot_be_ended(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    owner o, child = {0};
+    join_all(me, b, &o, "parent");
+    child.comm = b->open(b, &child, me->rank, 2, "child", false);
+    if (me->rank == 0) {
+        emu_script("ncclCommRevoke@1=error:1;ncclCommAbort@1=error:1");
+        b->split(o.comm, child.comm, 0, 0);
+        await_calls("ncclCommSplit", 1);
+        b->doom(child.comm, "one does not come");
+        await_word(&child.joined);
+        CHECK_STATUS(WEFT_ERR_BROKEN, child.status);
+        await_calls("ncclCommAbort", 1);
+        b->drop(child.comm);
+        b->drop(o.comm);
+        job_sleep_ms(SHORT_MS);
+        job_mark(me, 0);
+        job_meet(me);
+        b->close(b);
+        CHECK(atomic_load(&leaves_behind));
+        return;
+    }
+    job_await(me, 0, 1);
+    b->split(o.comm, child.comm, 0, 1);
+    await_word(&child.joined);
+    job_meet(me);
+    b->drop(child.comm);
+    b->drop(o.comm);
+    b->close(b);
+}
+
 /* Who lets go of what is not split off yet has nothing against its parent, which lives. */
 static void dropped_before(job_rank *me)
 {
@@ -190,6 +223,8 @@ int main(int argc, char **argv)
                  .body = stopped_while_waiting),
         JOB_TEST("a split that one rank does not come to", .ranks = 2, .bare = true,
                  .body = split_that_hangs),
+        JOB_TEST("likewise, and NCCL refuses to end it", .ranks = 2, .bare = true, .processes = true,
+                 .body = split_that_cannot_be_ended),
         JOB_TEST("let go of before it is split off", .ranks = 2, .bare = true, .body = dropped_before),
         JOB_TEST("likewise, and resources are shared", .ranks = 2, .bare = true, .processes = true,
                  .arg = "share", .body = dropped_before),
