@@ -1,8 +1,9 @@
-/* at_exit.c - lets aborts come to their end before the process is gone.
+/* at_exit.c - lets what ends a communicator come to its end before the process is gone.
  *
- * CUDA takes itself down when the process exits, and a thread that is inside ncclCommAbort then ends it by a signal.
- * What held up an abort, a stream of the program's say, may have gone on by now; then it needs half a second, which it
- * gets here: this handler is registered after CUDA's, and so runs before it.
+ * CUDA and NCCL take themselves down when the process exits, and a thread that is inside of them then, or comes to them
+ * afterwards, ends it by a signal.  What held up an abort, a stream of the program's say, may have gone on by now; then it
+ * needs half a second, which it gets here: this handler is registered after CUDA's, and so runs before it.  A communicator
+ * that is let go of ends when all ranks have let go of it, and is aborted now.
  * Fails: an abort that is still held up; the process ends as CUDA lets it. */
 #include "at_exit.h"
 
@@ -22,7 +23,8 @@ static pthread_mutex_t late_lock = PTHREAD_MUTEX_INITIALIZER;
 static int late_aborts; /* under way; under late_lock */
 static bool over;       /* CUDA and NCCL go: none begins any more; likewise */
 
-static bool aborts(weft__nccl *nccl)
+/* Is one being aborted, or buried? */
+static bool ends_some(weft__nccl *nccl)
 {
     bool found = false;
     pthread_mutex_lock(&nccl->lock);
@@ -30,7 +32,7 @@ static bool aborts(weft__nccl *nccl)
     {
         weft__comm *comm = WEFT__LIST_ENTRY(at, weft__comm, link);
         weft__comm_state state = atomic_load(&comm->state);
-        found = found ||
+        found = found || !atomic_load(&comm->refs) ||
                 (state >= WEFT__COMM_DOOMED && state < WEFT__COMM_ABORTED && !atomic_load(&comm->awaits));
     }
     pthread_mutex_unlock(&nccl->lock);
@@ -48,21 +50,23 @@ static bool end_late_aborts(bool in_the_end)
     return ended;
 }
 
-void weft__at_exit_abort(ncclComm_t late)
+ncclResult_t weft__at_exit_abort(ncclComm_t late)
 {
+    ncclResult_t result;
     bool may;
     pthread_mutex_lock(&late_lock);
     may = !over;
     late_aborts += may;
     pthread_mutex_unlock(&late_lock);
-    if (!may) return;
-    ncclCommAbort(late);
+    if (!may) return ncclSuccess;
+    result = ncclCommAbort(late);
     pthread_mutex_lock(&late_lock);
     late_aborts--;
     pthread_mutex_unlock(&late_lock);
+    return result;
 }
 
-static void outwait_aborts(void)
+static void outwait_ends(void)
 {
     const struct timespec pause = {0, LOOK_NS};
     if (getpid() != process) return; /* threads and locks are the parent's */
@@ -71,7 +75,8 @@ static void outwait_aborts(void)
     {
         weft__nccl *nccl = WEFT__LIST_ENTRY(at, weft__nccl, open);
         int64_t until_ns = weft__nccl_now(nccl) + nccl->close_ns;
-        while ((aborts(nccl) || !end_late_aborts(false)) && weft__nccl_now(nccl) < until_ns)
+        weft__nccl_hurry(nccl);
+        while ((ends_some(nccl) || !end_late_aborts(false)) && weft__nccl_now(nccl) < until_ns)
             nanosleep(&pause, NULL);
     }
     pthread_mutex_unlock(&lock);
@@ -81,7 +86,7 @@ static void outwait_aborts(void)
 static void watch(void)
 {
     process = getpid();
-    atexit(outwait_aborts); /* without memory for that, the process ends as CUDA lets it */
+    atexit(outwait_ends); /* without memory for that, the process ends as CUDA lets it */
 }
 
 void weft__at_exit_add(weft__nccl *nccl)

@@ -6,7 +6,7 @@
 /* From open on, with CUDA initialised; until it is closed, which one whose device hangs never is. */
 void weft__at_exit_add(weft__nccl *nccl);
 void weft__at_exit_remove(weft__nccl *nccl);
-/* Aborts what came into being after the abort of its communicator, by a call that hung for so long that the process may be
+/* Aborts what has come so late, into being after the abort of its communicator or to its end, that the process may be
  * exiting by now: then it is left to that, for NCCL may have been taken down. */
-void weft__at_exit_abort(ncclComm_t late);
+ncclResult_t weft__at_exit_abort(ncclComm_t late);
 #endif

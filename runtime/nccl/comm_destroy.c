@@ -5,6 +5,7 @@
  * and a thread aborts it once nobody is inside, or after the grace; before that it revokes one on which a call
  * hangs, so that works which that call was to issue end though the device is busy.  Fails: an abort that hangs keeps its
  * thread; its works are never finished then, and the runtime gives the device up. */
+#include "at_exit.h"
 #include "communicator.h"
 #include "graph.h"
 #include "memory.h"
@@ -260,7 +261,7 @@ static bool finalize(const weft__comm *comm, ncclComm_t handle)
 
 static void destroy(const weft__comm *comm, ncclComm_t handle, bool finalized)
 {
-    ncclResult_t result = finalized ? ncclCommDestroy(handle) : ncclCommAbort(handle);
+    ncclResult_t result = finalized ? ncclCommDestroy(handle) : weft__at_exit_abort(handle);
     if (result != ncclSuccess && result != ncclInProgress)
         weft__nccl_log(comm->nccl, 2, "communicator %s ends with \"%s\"", comm->label,
                        ncclGetErrorString(result));

@@ -270,6 +270,13 @@ static bool is_left_to_graphs(weft__comm *comm)
     return atomic_load(&comm->dropped) && atomic_load(&comm->graphs);
 }
 
+void weft__nccl_hurry(weft__nccl *nccl)
+{
+    pthread_mutex_lock(&nccl->lock);
+    nccl->hurry = true;
+    pthread_mutex_unlock(&nccl->lock);
+}
+
 /* What does not end is stopped, but for what only graphs hold. */
 static void stop_all(weft__nccl *nccl)
 {
@@ -310,9 +317,7 @@ static bool outwait(weft__nccl *nccl)
     if (nccl->messages) weft__comm_unref(nccl->messages);
     nccl->messages = NULL;
     if (weft__threads_wait(nccl, nccl->close_ns)) return all_ended(nccl);
-    pthread_mutex_lock(&nccl->lock);
-    nccl->hurry = true;
-    pthread_mutex_unlock(&nccl->lock);
+    weft__nccl_hurry(nccl);
     stop_all(nccl);
     return weft__threads_wait(nccl, 2 * nccl->close_ns) && all_ended(nccl);
 }

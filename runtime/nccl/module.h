@@ -45,14 +45,14 @@ typedef struct weft__nccl {
 
     pthread_mutex_t lock; /* short; order: a communicator's lock, then this one */
     pthread_cond_t changed;
-    unsigned threads;         /* of the module, at work */
-    unsigned await_graphs;    /* of these, aborts of what graphs hold: graph.c */
-    atomic_uint unwatched;    /* what the log has said of replays that are not counted or watched: graph.c */
-    bool hurry;               /* closing: whoever takes leave of a communicator stops being polite */
-    uint64_t families;        /* numbers given to communicators that share resources */
-    weft__list comms;         /* all of them */
-    weft__list memory;        /* what mem_alloc gave */
-    pthread_mutex_t order;    /* between `order`, `hold` and the end of a work */
+    unsigned threads;      /* of the module, at work */
+    unsigned await_graphs; /* of these, aborts of what graphs hold: graph.c */
+    atomic_uint unwatched; /* what the log has said of replays that are not counted or watched: graph.c */
+    bool hurry;            /* closing, or exiting: whoever takes leave of a communicator stops being polite */
+    uint64_t families;     /* numbers given to communicators that share resources */
+    weft__list comms;      /* all of them */
+    weft__list memory;     /* what mem_alloc gave */
+    pthread_mutex_t order; /* between `order`, `hold` and the end of a work */
     weft__stream_words words; /* for which streams wait: under it */
 
     weft__list open; /* at_exit.c */
@@ -83,6 +83,7 @@ static inline int64_t weft__nccl_now(const weft__nccl *nccl)
 /* Sets the caller's weft_last_error. */
 weft_status weft__nccl_fail(const weft__nccl *nccl, weft_status status, const char *format, ...)
     WEFT__PRINTF(3, 4);
+void weft__nccl_hurry(weft__nccl *nccl);
 void weft__nccl_log(const weft__nccl *nccl, int level, const char *format, ...) WEFT__PRINTF(3, 4);
 
 /* A condition that waits by the monotonic clock. */

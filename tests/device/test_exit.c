@@ -162,6 +162,36 @@ static void exits_with_an_abort(job_rank *me)
     atomic_store(&word, 1);
 }
 
+static void linger(void)
+{
+    job_sleep_ms(200);
+}
+
+/* The communicator of a group that is freed ends in the background, when all ranks have let go of it: one never does. */
+static void exits_as_a_communicator_ends(job_rank *me)
+{
+    weft_group *group;
+    int32_t *sum;
+    weft_request *req;
+    if (me->rank == 1) CHECK_INT(atexit(linger), 0); /* after CUDA and NCCL are gone */
+    join_first(me);
+    CHECK_OK(weft_new_group(me->world, (const int[]){0, 1}, RANKS, NULL, &group, NULL));
+    CHECK_OK(weft_all_reduce(group, job_buffer(me, COUNT * sizeof *sum), job_buffer(me, COUNT * sizeof *sum),
+                             COUNT, WEFT_INT32, WEFT_SUM, NULL, &req));
+    WAIT_OK(req);
+    weft_release(req);
+    job_meet(me);
+    if (me->rank == 1) {
+        CHECK_OK(weft_group_free(group));
+        if (device_is_emulated())
+            while (!device()->emu_calls("ncclCommFinalize")) job_sleep_ms(1);
+        job_mark(me, 0);
+        exit(0);
+    }
+    job_await(me, 0, 1);
+    job_leave(me);
+}
+
 #define EXIT(sentence, function) \
     JOB_TEST(sentence, .ranks = RANKS, .processes = true, .bare = true, .untouched = true, .body = function)
 
@@ -172,6 +202,7 @@ int main(int argc, char **argv)
         EXIT("a sum under way, of the second context", exits_with_two_contexts),
         EXIT("while pending", exits_while_pending),
         EXIT("an abort left behind", exits_with_an_abort),
+        EXIT("as a communicator ends", exits_as_a_communicator_ends),
     };
     return JOB_MAIN(tests, argc, argv);
 }
