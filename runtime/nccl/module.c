@@ -270,13 +270,6 @@ static bool is_left_to_graphs(weft__comm *comm)
     return atomic_load(&comm->dropped) && atomic_load(&comm->graphs);
 }
 
-void weft__nccl_hurry(weft__nccl *nccl)
-{
-    pthread_mutex_lock(&nccl->lock);
-    nccl->hurry = true;
-    pthread_mutex_unlock(&nccl->lock);
-}
-
 /* What does not end is stopped, but for what only graphs hold. */
 static void stop_all(weft__nccl *nccl)
 {

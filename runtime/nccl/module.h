@@ -80,10 +80,16 @@ static inline int64_t weft__nccl_now(const weft__nccl *nccl)
     return nccl->table->now_ns();
 }
 
+static inline void weft__nccl_hurry(weft__nccl *nccl)
+{
+    pthread_mutex_lock(&nccl->lock);
+    nccl->hurry = true;
+    pthread_mutex_unlock(&nccl->lock);
+}
+
 /* Sets the caller's weft_last_error. */
 weft_status weft__nccl_fail(const weft__nccl *nccl, weft_status status, const char *format, ...)
     WEFT__PRINTF(3, 4);
-void weft__nccl_hurry(weft__nccl *nccl);
 void weft__nccl_log(const weft__nccl *nccl, int level, const char *format, ...) WEFT__PRINTF(3, 4);
 
 /* A condition that waits by the monotonic clock. */
