@@ -146,6 +146,23 @@ static void place(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
     insert(ctx, ticket);
 }
 
+static void fail_ticket(weft_context *ctx, weft__ticket *ticket, weft_status status, const char *why)
+{
+    take_out(ctx, ticket);
+    ticket->refuse(ticket, status, why);
+}
+
+/* ERR_MEMORY: the ticket has failed for it, as others would wait for the word, or behind who does. */
+static weft_status tell(weft_context *ctx, weft__ticket *ticket, int to, int type, const word *w)
+{
+    char text[WEFT__SENTENCE_BYTES];
+    weft_status status = weft__p2p_control(ctx->p2p, to, type, w, sizeof *w);
+    if (status != WEFT_ERR_MEMORY) return status;
+    snprintf(text, sizeof text, "rank %d: %.900s", ctx->rank, weft_last_error());
+    fail_ticket(ctx, ticket, status, text);
+    return status;
+}
+
 /* ---- what is at its gate lets others pass ---- */
 
 /* It is at its gate, its group does not ask already, and somebody may not have begun it yet. */
@@ -226,26 +243,18 @@ static void show_begun(weft_group *group, uint64_t number)
     }
 }
 
-/* Not those that are gone, of which its group hears otherwise.  If there is nobody to ask, nobody has to be waited for.  Who is
- * not asked for want of memory may be the one that could answer: then the group breaks, for others would wait behind it. */
+/* Not those that are gone, of which its group hears otherwise.  If there is nobody to ask, nobody has to be waited for. */
 static void ask_by_messages(weft_context *ctx, weft__ticket *ticket, uint64_t stamp)
 {
     const word w = {.key = ticket->key, .last = ticket->last, .length = ticket->length, .stamp = stamp};
     weft_group *group = ticket->group;
-    char text[WEFT__SENTENCE_BYTES];
     bool asks = false;
     weft__group_ref(group); /* it may break meanwhile, which ends the ticket's request */
     group->asks_order = true;
     for (int i = 0; i < group->size && atomic_load(&group->state) != WEFT__BROKEN; i++) {
         const int to = group->world[i];
-        weft_status status;
         if (to == ctx->rank || weft__is_gone(&ctx->peers[to]) || shows_that_it_has_begun(ticket, i)) continue;
-        status = weft__p2p_control(ctx->p2p, to, WEFT__MESSAGE_RAISE, &w, sizeof w);
-        asks = asks || status == WEFT_OK;
-        if (status == WEFT_ERR_MEMORY) {
-            snprintf(text, sizeof text, "rank %d: %.900s", ctx->rank, weft_last_error());
-            weft__group_break(group, &(weft__verdict){WEFT_ERR_MEMORY, w.last, -1, text}, true);
-        }
+        asks = tell(ctx, ticket, to, WEFT__MESSAGE_RAISE, &w) == WEFT_OK || asks;
     }
     group->asks_order = asks && atomic_load(&group->state) != WEFT__BROKEN;
     if (group->asks_order)
@@ -381,8 +390,7 @@ void weft__order_refuse(weft_context *ctx, weft__ticket *ticket, int peer, uint3
              "from operation #%llu on this rank issues %u together, %s issues %u: all ranks batch the same "
              "collectives",
              (unsigned long long)ticket->key.number, ticket->length, who, length);
-    take_out(ctx, ticket);
-    ticket->refuse(ticket, WEFT_ERR_MISMATCH, text);
+    fail_ticket(ctx, ticket, WEFT_ERR_MISMATCH, text);
 }
 
 /* First rank: one more has proposed.  False: the ticket is gone. */
@@ -397,7 +405,7 @@ static bool count(weft_context *ctx, weft__ticket *ticket, int peer, const word 
     if (--ticket->missing) return true;
     final.stamp = ticket->most;
     for (int i = 1; i < ticket->size; i++)
-        weft__p2p_control(ctx->p2p, ticket->world[i], WEFT__MESSAGE_FINAL, &final, sizeof final);
+        if (tell(ctx, ticket, ticket->world[i], WEFT__MESSAGE_FINAL, &final) == WEFT_ERR_MEMORY) return false;
     make_final(ctx, ticket, ticket->most);
     return true;
 }
@@ -442,7 +450,7 @@ static void propose(weft_context *ctx, weft__ticket *ticket)
     if (ticket->world[0] == ctx->rank)
         count_early(ctx, ticket);
     else
-        weft__p2p_control(ctx->p2p, ticket->world[0], WEFT__MESSAGE_PROPOSE, &mine, sizeof mine);
+        tell(ctx, ticket, ticket->world[0], WEFT__MESSAGE_PROPOSE, &mine);
 }
 
 /* The largest that its gate has told, or one beyond what its group had last: all members find the same. */
@@ -451,9 +459,8 @@ static void place_opened(weft_context *ctx, weft__ticket *ticket)
     weft_group *group = ticket->group;
     const uint64_t stamp = ticket->most > group->order_last ? ticket->most : group->order_last + 1;
     if (WEFT__UNLIKELY(stamp < ticket->stamp)) {
-        take_out(ctx, ticket);
-        ticket->refuse(ticket, WEFT_ERR_SYSTEM,
-                       "a rank has promised a later place in the order of operations than it has proposed");
+        fail_ticket(ctx, ticket, WEFT_ERR_SYSTEM,
+                    "a rank has promised a later place in the order of operations than it has proposed");
         return;
     }
     make_final(ctx, ticket, stamp);

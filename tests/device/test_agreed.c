@@ -19,7 +19,7 @@ enum { RANKS = 3, SUMS = 50 };
 /* ---- what this process sends about the order (the linker puts this in the place of the library's) ---- */
 
 static atomic_int messages, questions, payloads;
-static atomic_bool lacks_memory; /* for questions */
+static atomic_int without_memory; /* a type of message; 0: none */
 
 #define CONTROL weft__p2p *p2p, int peer, int type, const void *data, size_t length
 #define SEND \
@@ -34,8 +34,7 @@ weft_status __wrap_weft__p2p_control(CONTROL)
 {
     if (type >= WEFT__MESSAGE_PROPOSE && type <= WEFT__MESSAGE_RAISED) atomic_fetch_add(&messages, 1);
     if (type == WEFT__MESSAGE_RAISE) atomic_fetch_add(&questions, 1);
-    if (type == WEFT__MESSAGE_RAISE && atomic_load(&lacks_memory))
-        return weft__fail_memory(length, "a control message");
+    if (type == atomic_load(&without_memory)) return weft__fail_memory(length, "a control message");
     return __real_weft__p2p_control(p2p, peer, type, data, length);
 }
 
@@ -458,17 +457,48 @@ static void no_memory_to_ask(job_rank *me)
     job_meet(me);
     if (pair) {
         CHECK_OK(weft_group_set_timeout(pair, job_short_ms()));
-        atomic_store(&lacks_memory, true);
+        atomic_store(&without_memory, WEFT__MESSAGE_RAISE);
         req = begin_sum(all, other, NULL);
         sum_works(pair, o);
         WAIT_STATUS(WEFT_ERR_MEMORY, req);
         CHECK_TEXT(weft_request_message(req), "a control message");
         weft_release(req);
-        atomic_store(&lacks_memory, false);
+        atomic_store(&without_memory, 0);
     }
     CHECK_STATUS(WEFT_ERR_MEMORY, job_await_break(all, job_late_ms()));
     job_meet(me);
     sum_works(me->world, o);
+}
+
+/* One whose communicator is not there yet gets its place by a proposal and its answer: whoever lacks memory for that breaks the
+ * group, in which the others would wait. */
+static void no_memory_for_a_place(job_rank *me, int rank, int type)
+{
+    operands o = take_operands(me);
+    weft_group *group;
+    weft_request *req = NULL;
+    CHECK_OK(weft_new_group(me->world, (const int[]){0, 1, 2}, RANKS, NULL, &group, NULL));
+    job_meet(me);
+    if (me->rank == rank) atomic_store(&without_memory, type);
+    req = begin_sum(group, o, NULL);
+    WAIT_STATUS(WEFT_ERR_MEMORY, req);
+    CHECK(job_names(weft_request_message(req), rank));
+    CHECK_TEXT(weft_request_message(req), "a control message");
+    weft_release(req);
+    job_meet(me);
+    atomic_store(&without_memory, 0);
+    CHECK_OK(weft_group_free(group));
+    job_meet(me);
+}
+
+static void no_memory_to_propose(job_rank *me)
+{
+    no_memory_for_a_place(me, 1, WEFT__MESSAGE_PROPOSE);
+}
+
+static void no_memory_to_answer(job_rank *me)
+{
+    no_memory_for_a_place(me, 0, WEFT__MESSAGE_FINAL);
 }
 
 static void let_go_on(job_rank *me)
@@ -572,6 +602,8 @@ int main(int argc, char **argv)
               : (struct CMUnitTest)JOB_TEST("one is stopped", .ranks = RANKS, .body = one_is_stopped,
                                             .processes = true),
         JOB_TEST("no memory to ask", .ranks = RANKS, .body = no_memory_to_ask, .processes = true),
+        JOB_TEST("no memory to propose", .ranks = RANKS, .body = no_memory_to_propose, .processes = true),
+        JOB_TEST("no memory to answer", .ranks = RANKS, .body = no_memory_to_answer, .processes = true),
         JOB_TEST("one is cancelled at the gate", .ranks = RANKS, .body = one_is_cancelled_at_the_gate),
     };
     return JOB_MAIN(tests, argc, argv);
