@@ -109,7 +109,8 @@ static bool abort_handles(weft__comm *comm)
     pthread_mutex_lock(&comm->lock);
     handle = comm->handle;
     root = comm->root;
-    comm->handle = comm->root = NULL;
+    comm->handle = NULL;
+    comm->root = NULL;
     pthread_mutex_unlock(&comm->lock);
     ended = abort_handle(comm, handle);
     return abort_handle(comm, root) && ended;
@@ -273,7 +274,8 @@ static void end_handles(weft__comm *comm)
     bool finalized = !weft__comm_doomed(comm) && finalize(comm, comm->root ? comm->root : comm->handle);
     destroy(comm, comm->handle, finalized);
     if (comm->root) destroy(comm, comm->root, finalized);
-    comm->handle = comm->root = NULL;
+    comm->handle = NULL;
+    comm->root = NULL;
 }
 
 void weft__comm_bury(weft__comm *comm)

@@ -82,8 +82,9 @@ struct weft_backend_comm {
     weft__turn *turn, *turn_last; /* the first has it */
     bool entered;                 /* and uses it */
     unsigned lookers;             /* inside ncclCommGetAsyncError, or what takes no turn either */
-    ncclComm_t handle;
-    ncclComm_t root;    /* by callers, once handle is its part; NULL: handle is all there is */
+    _Atomic(ncclComm_t) handle;   /* an abort takes it, after the grace also from under who has the turn */
+    _Atomic(ncclComm_t)
+        root;           /* by callers, once handle is its part, likewise; NULL: handle is all there is */
     bool launches;      /* what is called on the handle is launched when the call returns */
     weft__comm *parent; /* while it is being split off: neither can be stopped without the other */
     weft_status status; /* DOOMED and later: why */

@@ -54,7 +54,9 @@ static weft_status gather_at(void *state, const void *in, void *out, size_t byte
     memcpy(s->at->blocks[set][s->place], in, bytes);
     atomic_fetch_add(&s->at->arrived, 1);
     while (atomic_load(&s->at->arrived) < s->calls * s->size) {
-        if (atomic_load(&s->at->broken)) return WEFT_ERR_PEER;
+        /* The next call may have failed, before which all have come to this one. */
+        if (atomic_load(&s->at->broken) && atomic_load(&s->at->arrived) < s->calls * s->size)
+            return WEFT_ERR_PEER;
         CHECK(job_now_ns() < until);
         job_sleep_ms(0);
     }
