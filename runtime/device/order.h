@@ -23,6 +23,9 @@
  * no other member is late that could answer, or in which it has to pass something on, until it goes on or that operation's
  * deadline.
  *
+ * A rank that has no memory for a word fails what it is about, and its group with that; not so for an answer to RAISE, which
+ * another member may give, and this one as it begins the operation.
+ *
  * What holds, and tests/protocols/order_game.c plays:
  *   - a rank's clock is not behind any stamp that it has seen, so what it begins later comes later;
  *   - a final stamp is at least what each member has proposed, or was promised by another one that has yet to propose;
