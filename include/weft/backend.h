@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define WEFT_BACKEND_VERSION 24
+#define WEFT_BACKEND_VERSION 25
 #define WEFT_BACKEND_ID_MOST 8192 /* bytes of a communicator's id */
 
 /* What a work is.  MEM_ALLOC is its second step alone: the memory is there. */
@@ -102,6 +102,10 @@ typedef struct weft_backend_runtime {
     weft_status (*fail)(weft_status status, const char *sentence);
     void (*log)(int level, const char *line); /* level: 0 error .. 3 debug */
     int64_t (*now_ns)(void);                  /* CLOCK_MONOTONIC */
+    /* Inside `start` or `poll`, told again and again: no call keeps this thread, it waits for other ranks, and comes back as soon as
+     * that communicator is doomed.  Where neither this nor anything else is told for half a second, as something is given up,
+     * the device counts as lost. */
+    void (*waits)(void);
 } weft_backend_runtime;
 
 /* The host plane, for a module that moves its memory by way of the host's: groups, and operations in host memory, as

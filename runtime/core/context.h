@@ -290,7 +290,7 @@ struct weft_context {
     weft__slab devices;                   /* of requests that modules carry out: device.h */
     _Atomic int64_t blocked_since;        /* the thread is inside a call of a module since, or 0 */
     _Atomic int blocked_in;               /* that module's kind of memory */
-    _Atomic int64_t told_ns;              /* it told of a work there last; WEFT__NEVER: it is about to */
+    _Atomic int64_t told_ns;              /* it told something there last; WEFT__NEVER: it is about to */
     _Atomic int64_t calling_since;        /* it runs callbacks since; 0: it does not */
     _Atomic int device_pending;           /* works given to all modules; but */
     _Atomic int device_left;              /* those whose requests were given up, which modules still have */

@@ -86,12 +86,17 @@ static bool is_back(weft_context *ctx, int64_t *since, int64_t to)
     return back;
 }
 
-static WEFT__THREAD_WORD bool inside; /* the progress thread's: it is inside a module */
+static WEFT__THREAD_WORD weft_context *inside; /* the progress thread's, while it is inside a module */
 
 /* One call of a module may begin or end thousands of works: as long as it tells of them it is not stuck (device.c). */
-static void tells(weft_context *ctx, int64_t ns)
+static void tells(int64_t ns)
 {
-    if (inside) atomic_store(&ctx->told_ns, ns);
+    if (inside) atomic_store(&inside->told_ns, ns);
+}
+
+static void module_waits(void)
+{
+    tells(weft__now_ns());
 }
 
 static void stands_behind(weft_backend_work *work, bool behind)
@@ -109,7 +114,7 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     weft_context *ctx = req->ctx;
     bool entered;
     _Atomic int *count;
-    tells(ctx, WEFT__NEVER); /* who has the engine may be giving up a thousand works */
+    tells(WEFT__NEVER); /* who has the engine may be giving up a thousand works */
     entered = weft__engine_enter(ctx);
     count = req->abandoned ? &ctx->device_left : &ctx->device_pending;
     weft__program_went(d);
@@ -122,15 +127,14 @@ static void modules_finish(weft_backend_work *work, weft_status status, const ch
     weft__device_told(d, WEFT__PHASE_OVER); /* whoever sees this sees how it ended */
     weft__engine_leave(ctx, entered);
     weft__request_unref(req);
-    tells(ctx, weft__now_ns());
+    tells(weft__now_ns());
     atomic_fetch_sub(count, 1);
     atomic_fetch_sub(&module->pending, 1); /* last: whoever ends the context waits for this alone */
 }
 
 static void issued(weft_backend_work *work)
 {
-    const weft__device *d = work->owner;
-    tells(d->req->ctx, weft__now_ns());
+    tells(weft__now_ns());
     weft__program_went(work->owner);
     weft__device_told(work->owner, WEFT__PHASE_RUNNING);
 }
@@ -150,7 +154,7 @@ static int64_t module_now(void)
 
 const weft_backend_runtime weft__modules_table = {
     WEFT_BACKEND_VERSION,     modules_finish,    issued,     stands_behind, weft__device_comm_named,
-    weft__device_comm_joined, weft__module_fail, module_log, module_now,
+    weft__device_comm_joined, weft__module_fail, module_log, module_now,    module_waits,
 };
 
 void weft__module_recorded(weft_context *ctx, const weft__module *module, weft__record_event what)
@@ -376,9 +380,9 @@ static int progress(weft_context *ctx, weft__module *module, bool idle)
     atomic_store(&ctx->blocked_in, (int)weft__module_memory(ctx, module));
     atomic_store(&ctx->blocked_since, since);
     weft__record_life(&ctx->record, WEFT__LIFE_MODULE, (uint64_t)since);
-    inside = true;
+    inside = ctx;
     n = serve(ctx, module, node, &since);
-    inside = false;
+    inside = NULL;
     return n;
 }
 

@@ -189,6 +189,7 @@ ncclResult_t weft__comm_await(weft__comm *comm, ncclResult_t result)
     while (result == ncclInProgress) {
         ncclResult_t asked;
         weft__thread_pause(&turns);
+        comm->nccl->table->waits();
         pthread_mutex_lock(&comm->lock);
         if (weft__comm_doomed(comm)) {
             pthread_mutex_unlock(&comm->lock);

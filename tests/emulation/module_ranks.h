@@ -76,9 +76,16 @@ static inline void told_behind(weft_backend_work *work, bool behind)
     (void)work, (void)behind;
 }
 
-static const weft_backend_runtime test_table = {WEFT_BACKEND_VERSION, told_finish, told_issued,
-                                                told_behind,          told_named,  told_joined,
-                                                told_failure,         told_line,   job_now_ns};
+static _Thread_local int waits_told; /* by this thread */
+
+static inline void told_waits(void)
+{
+    waits_told++;
+}
+
+static const weft_backend_runtime test_table = {WEFT_BACKEND_VERSION, told_finish, told_issued,  told_behind,
+                                                told_named,           told_joined, told_failure, told_line,
+                                                job_now_ns,           told_waits};
 
 static inline weft_backend_open_fn *module_open_function(void)
 {

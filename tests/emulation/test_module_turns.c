@@ -252,6 +252,21 @@ static void deregistration_let_out(job_rank *me)
     clear(me, &s);
 }
 
+/* NCCL connects in the group's first operation, for which all have to come: whoever waits for that says so, for it is not stuck. */
+static void one_comes_late(job_rank *me)
+{
+    weft_backend *b = module_load(me);
+    owner o;
+    join_all(me, b, &o, "late");
+    job_meet(me);
+    if (me->rank == 1) job_sleep_ms(LONG_MS);
+    CHECK_INT(waits_told, 0);
+    sum_works(me, b, &o, me->size);
+    CHECK(me->rank == 1 || waits_told > 0);
+    b->drop(o.comm);
+    b->close(b);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +282,7 @@ int main(int argc, char **argv)
                  .processes = true, .body = freed_while_stopped),
         JOB_TEST("windows beside one that closes", .ranks = 1, .bare = true, .processes = true,
                  .body = windows_beside_one_that_closes),
+        JOB_TEST("one comes late", .ranks = 2, .bare = true, .processes = true, .body = one_comes_late),
         JOB_TEST("registrations that hang", .ranks = 1, .bare = true, .processes = true,
                  .body = registrations_that_hang),
         JOB_TEST("a deregistration that is let out", .ranks = 1, .bare = true, .processes = true,

@@ -140,6 +140,47 @@ static void deadlines(job_rank *me)
     unblock(req);
 }
 
+/* One request is given up while the module is inside with its work: if that waits for other ranks, the device is none the worse, and
+ * what is behind it goes on as it comes back; else the device is lost, and all groups on it break. */
+static void given_up_inside(job_rank *me, bool waits)
+{
+    static int32_t first[COUNT], second[COUNT];
+    const weft_call call = {.memory = WEFT_MEMORY_CUDA, .stream = WEFT_NO_STREAM, .timeout_ms = JOB_WAIT_MS};
+    weft_request *req, *behind;
+    if (waits) job_setenv(me, "BLOCKER_WAITS", "1");
+    join_with_blocker(me);
+    weft_group *late = job_group(me, me->size, "late", 0), *group = job_group(me, me->size, "behind it", 0);
+    job_meet(me);
+    req = block(late, first);
+    CHECK_OK(weft_all_reduce(group, second, second, COUNT, WEFT_INT32, WEFT_SUM, &call, &behind));
+    job_sleep_ms(2 * SHORT_MS); /* so long that it could be stuck */
+    weft_cancel(req);
+    CHECK_INT(await_settled(req).status, WEFT_ERR_CANCELLED);
+    weft_release(req);
+    if (waits) {
+        job_sleep_ms(SHORT_MS);
+        CHECK_INT(weft_test(behind), WEFT_PENDING);
+        atomic_store(of_module("blocker_opens"), 1);
+        WAIT_STATUS(WEFT_OK, behind);
+    } else {
+        WAIT_STATUS(WEFT_ERR_SYSTEM, behind);
+        CHECK_TEXT(weft_request_message(behind), "a call on it has not returned");
+    }
+    weft_release(behind);
+    job_meet(me); /* who leaves would end the other one's */
+    atomic_store(of_module("blocker_opens"), 1);
+}
+
+static void given_up_as_it_waits(job_rank *me)
+{
+    given_up_inside(me, true);
+}
+
+static void given_up_as_it_is_stuck(job_rank *me)
+{
+    given_up_inside(me, false);
+}
+
 /* What a module keeps, and a dead rank never ends, is waited for no longer than until that rank is dead: neither what
  * fails then, nor what had failed before. */
 static void dead_member(job_rank *me)
@@ -590,6 +631,10 @@ int main(int argc, char **argv)
                  .bare = true, .processes = true),
         JOB_TEST("crooked ones", .ranks = 1, .body = crooked, .bare = true, .processes = true),
         JOB_TEST("no communicator", .ranks = 2, .body = no_communicator, .bare = true, .processes = true),
+        JOB_TEST("given up as it waits", .ranks = 2, .body = given_up_as_it_waits, .bare = true,
+                 .processes = true),
+        JOB_TEST("given up as it is stuck", .ranks = 2, .body = given_up_as_it_is_stuck, .bare = true,
+                 .processes = true),
         JOB_TEST("deadlines go on", .ranks = 2, .body = deadlines, .bare = true, .processes = true),
     };
     return JOB_MAIN(tests, argc, argv);

@@ -4,7 +4,8 @@
  * set start returns, and finishes what it was given once that is not set any more: what a dead rank never ends.  With
  * BLOCKER_ANY set a caller that waits may call it too; two threads in it at a time then end the process, blocker_begun_by
  * says by whom the last work was begun, and blocker_blocks whom alone it blocks, or 0: everybody.  blocker_held counts what
- * it keeps, until blocker_lets_go; and blocker_polls how often blocker_watched, a thread, has polled it. */
+ * it keeps, until blocker_lets_go; and blocker_polls how often blocker_watched, a thread, has polled it.  With BLOCKER_WAITS set
+ * it says all the while that it waits for other ranks. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -151,7 +152,10 @@ static void block(void)
     const struct timespec pause = {.tv_nsec = 1000000};
     const long end_ms = now_ms() + (given ? atol(given) : 2000);
     atomic_fetch_add(&blocker_blocked, 1);
-    while (!atomic_load(&blocker_opens) && now_ms() < end_ms) nanosleep(&pause, NULL);
+    while (!atomic_load(&blocker_opens) && now_ms() < end_ms) {
+        nanosleep(&pause, NULL);
+        if (getenv("BLOCKER_WAITS")) runtime->waits();
+    }
     atomic_fetch_sub(&blocker_blocked, 1);
 }
 
