@@ -198,13 +198,13 @@ static bool behind_what_breaks_the_group(job_rank *me, bool captured)
     WAIT_OK(first);
     if (me->rank == 1) { /* its blocks are uneven, so it goes by messages */
         CHECK_OK(weft_all_gather_v(group, in, counts[1], out, counts, NULL, WEFT_INT32, NULL, &first));
-        job_meet(me);
+        CHECK_OK(weft_isend(me->world, &byte, 1, WEFT_INT8, 0, 0, NULL, NULL));
         CHECK_OK(weft_irecv(me->world, &byte, 1, WEFT_INT8, 0, 0, NULL, NULL));
         WAIT_STATUS(WEFT_ERR_MISMATCH, first);
         weft_release(first);
     } else {
-        job_meet(me);
-        job_sleep_ms(ARRIVES_MS);
+        CHECK_OK(
+            weft_irecv(me->world, &byte, 1, WEFT_INT8, 1, 0, NULL, NULL)); /* behind the other one's frame */
         *job_results(me, 0) = breaks_as_the_next_begins(me, group, o, captured);
     }
     job_meet(me);
