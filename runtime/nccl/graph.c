@@ -33,8 +33,9 @@ enum { NOT_COUNTED = 1, NOT_WATCHED = 2, NO_PLACE = 4 }; /* bits of nccl->unwatc
 
 struct weft__hold {
     weft__comm *comm;
-    weft__list link; /* comm->holds; under the communicator's lock, as is what follows */
-    unsigned long long capture;
+    weft__list link;            /* comm->holds; under the communicator's lock, as is what follows */
+    unsigned long long capture; /* 0: its graph did not take it */
+    cudaUserObject_t object;    /* of which CUDA did not let go then */
     bool recorded;
     weft__replays replays;
 };
@@ -99,6 +100,16 @@ static weft__hold *hold_of(weft__comm *comm, unsigned long long capture)
     return held;
 }
 
+/* As CUDA may end it later, with whatever it is that CUDA has against it now, it is not freed here. */
+static void take_back(weft__hold *hold, cudaUserObject_t object)
+{
+    if (cudaUserObjectRelease(object, 1) == cudaSuccess) return; /* which has let it go */
+    pthread_mutex_lock(&hold->comm->lock);
+    hold->capture = 0;
+    hold->object = object;
+    pthread_mutex_unlock(&hold->comm->lock);
+}
+
 /* ---- what only watches ---- */
 
 static void say_once(weft__nccl *nccl, unsigned which, const char *what, cudaError_t error)
@@ -161,7 +172,7 @@ cudaError_t weft__graph_hold(weft__comm *comm, cudaStream_t stream, weft__hold *
     }
     error = cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
     if (error != cudaSuccess) {
-        cudaUserObjectRelease(object, 1);
+        take_back(hold, object);
         return error;
     }
     *held = hold;

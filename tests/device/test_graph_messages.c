@@ -349,7 +349,7 @@ static void next_message(job_rank *me, const ring *r)
 }
 
 /* CUDA refuses the graph's hold on the communicator, before anything is recorded. */
-static void one_fails_to_record(job_rank *me, bool sends)
+static void one_fails_to_record(job_rank *me, bool sends, const char *script)
 {
     ring r = take_ring(me);
     const weft_call records = {.stream = r.c.stream}, apart = {.stream = WEFT_NO_STREAM};
@@ -359,7 +359,7 @@ static void one_fails_to_record(job_rank *me, bool sends)
     warm_up(me, group, &r.c);
     if (me->rank) {
         begin_capture(&r.c);
-        device()->emu_script("cudaUserObjectCreate@1=error:2");
+        device()->emu_script(script);
         CHECK_OK(sends ? weft_isend(group, r.c.in, COUNT, WEFT_INT32, 0, TAG, &records, &req)
                        : weft_irecv(group, r.from, COUNT, WEFT_INT32, 0, TAG, &records, &req));
         device()->emu_script(NULL);
@@ -382,7 +382,15 @@ static void one_fails_to_record(job_rank *me, bool sends)
 
 static void it_is_not_recorded(job_rank *me)
 {
-    for (int sends = 0; sends < 2 && device_is_emulated(); sends++) one_fails_to_record(me, sends);
+    for (int sends = 0; sends < 2 && device_is_emulated(); sends++)
+        one_fails_to_record(me, sends, "cudaUserObjectCreate@1=error:2");
+}
+
+/* Nor does CUDA take the hold back: the communicator stays behind with it. */
+static void it_stays_behind(job_rank *me)
+{
+    if (device_is_emulated())
+        one_fails_to_record(me, false, "cudaGraphRetainUserObject@1=error:2;cudaUserObjectRelease@1=error:2");
 }
 
 /* ---- who does not come, or takes it back ---- */
@@ -438,6 +446,7 @@ int main(int argc, char **argv)
         JOB_TEST("one receives from any rank", .ranks = 3, .processes = true,
                  .body = one_receives_from_any_rank),
         JOB_TEST("it is not recorded", .ranks = 2, .processes = true, .body = it_is_not_recorded),
+        JOB_TEST("it stays behind", .ranks = 2, .processes = true, .body = it_stays_behind),
         JOB_TEST("a late receiver", .ranks = 2, .processes = true, .body = a_late_receiver),
         JOB_TEST("one is cancelled", .ranks = 2, .processes = true, .body = one_is_cancelled),
     };
