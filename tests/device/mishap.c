@@ -126,10 +126,12 @@ static void write_script(mishap *m, uint64_t *random)
     }
 }
 
-/* Errors of CUDA with which a device dies, also without the script's "!". */
-static bool has_fatal_error(const mishap *m)
+/* Errors of CUDA with which a device dies, also without the script's "!"; and an abort that NCCL refuses, or is stuck in: what
+ * that has on the device may stay there for good. */
+static bool may_cost_device(const mishap *m)
 {
-    return strstr(m->script, "=error:700") || strstr(m->script, "=error:719");
+    return strstr(m->script, "=error:700") || strstr(m->script, "=error:719") ||
+           strstr(m->script, "ncclCommAbort@");
 }
 
 void mishap_draw(mishap *m, uint64_t seed)
@@ -156,7 +158,7 @@ void mishap_draw(mishap *m, uint64_t seed)
         if (at) m->script[at++] = ';';
         write_failure(m->script + at, sizeof m->script - at, &random);
     }
-    m->costs_device = has_fatal_error(m);
+    m->costs_device = may_cost_device(m);
     snprintf(m->name, sizeof m->name, "seed %llu: %s, %d ranks, %d threads, %s order%s%s%s%s%s; rank %d",
              (unsigned long long)seed, names[m->kind], m->ranks, m->threads,
              m->program ? "program" : "agreed", m->old_nccl ? ", NCCL 2.19" : "",

@@ -45,11 +45,12 @@ typedef struct mishap {
     uint64_t seed;
     mishap_kind kind;
     int ranks, threads, steps, victim;
-    bool program;       /* program order, in which one thread submits to devices, and graphs are recorded */
-    bool old_nccl;      /* without what came after 2.19 */
-    bool blocking;      /* NCCL's calls */
-    bool shares;        /* communicators that are split share what they have */
-    bool costs_device;  /* CUDA may answer the victim's own calls with errors from then on */
+    bool program;  /* program order, in which one thread submits to devices, and graphs are recorded */
+    bool old_nccl; /* without what came after 2.19 */
+    bool blocking; /* NCCL's calls */
+    bool shares;   /* communicators that are split share what they have */
+    bool
+        costs_device; /* CUDA may answer the victim's own calls with errors from then on, or its streams never go on */
     int step;           /* at which the victim does it by itself */
     int after_ms;       /* so long after that step it is killed */
     bool has_to_happen; /* a rule of its script has to be carried out */

@@ -11,7 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAGS = 3, BATCH = 4, BYTES_MAX = 100000, OWN_SEED = 1 << 20, TIMED = 4, CANCELLED = 3, RINGS = 12 };
+enum {
+    TAGS = 3,
+    TAGS_APART = 1000,
+    BATCH = 4,
+    BYTES_MAX = 100000,
+    OWN_SEED = 1 << 20,
+    TIMED = 4,
+    CANCELLED = 3,
+    RINGS = 12
+};
 
 /* A step under way on this rank: a collective, one end of a message, or a batch of both. */
 typedef struct flight {
@@ -230,12 +239,21 @@ static void give_message(flight *f, bool held)
     free(f->image);
 }
 
+/* A message that ends alone breaks nothing, and the receive that was for it gets the next one of its tag: where that may come,
+ * no two have the same. */
+static int draw_tag(wanderer *w, int g)
+{
+    const int tag = (int)(job_random(&w->common) % TAGS);
+    w->messages++;
+    return w->has_victim[g] && !mishap_is_calm(w->m) ? TAGS_APART + w->messages : tag;
+}
+
 /* In program order messages between devices run in another order than collectives: here there are none. */
 static void post_message(wanderer *w, int g, flight *f, weft_call call)
 {
     const uint64_t size = (uint64_t)w->sizes[g];
     const int from = (int)(job_random(&w->common) % size), to = (int)(job_random(&w->common) % size);
-    const int tag = (int)(job_random(&w->common) % TAGS);
+    const int tag = draw_tag(w, g);
     const size_t count = draw_count(w) * 8 % BYTES_MAX;
     const oracle what = {.dtype = WEFT_UINT8, .op = WEFT_MAX, .seed = job_random(&w->common), .ranks = 1};
     const bool host = job_random(&w->common) % 4 == 0 || w->m->program;

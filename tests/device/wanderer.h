@@ -23,6 +23,7 @@ typedef struct wanderer {
     struct flight *flights;
     recorded_ring ring; /* of the first group */
     int step;
+    int messages; /* drawn so far */
 } wanderer;
 
 bool wanderer_may_use_devices(const wanderer *w);

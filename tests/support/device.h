@@ -22,6 +22,7 @@
     X(int, cudaMemcpyAsync, (void *to, const void *from, size_t bytes, int kind, void *stream)) \
     X(int, cudaStreamCreateWithFlags, (void **stream, unsigned flags))                          \
     X(int, cudaStreamSynchronize, (void *stream))                                               \
+    X(int, cudaStreamQuery, (void *stream))                                                     \
     X(int, cudaStreamGetPriority, (void *stream, int *priority))                                \
     X(int, cudaStreamWaitEvent, (void *stream, void *event, unsigned flags))                    \
     X(int, cudaEventCreateWithFlags, (void **event, unsigned flags))                            \
@@ -60,8 +61,8 @@ const device_api *device(void);
 bool device_is_emulated(void);
 #define DEVICE_OK(call) device_check(__FILE__, __LINE__, #call, call)
 void device_check(const char *file, int line, const char *what, int error);
-/* From here on a call of CUDA that fails does not fail the test: the device of this process is lost then, and what was to be
- * copied is not. */
+/* From here on a call of CUDA that fails does not fail the test, nor a stream that does not go on any more: the device of this
+ * process is lost then, and what was to be copied is not. */
 void device_may_be_lost(void);
 bool device_is_lost(void);
 
