@@ -129,6 +129,32 @@ int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t c
     return schedule_add(s, step, before1, before2);
 }
 
+int weft__add_copy_rows(weft__schedule *s, weft__rows from, weft__rows to, int rows, size_t count,
+                        int before1, int before2)
+{
+    const ptrdiff_t element = (ptrdiff_t)s->element;
+    weft__step step = {.kind = WEFT__STEP_COPY,
+                       .rows = rows,
+                       .a = from.first,
+                       .out = to.first,
+                       .apart = {from.apart * element, to.apart * element},
+                       .count = count,
+                       .scale = 1};
+    WEFT__ASSERT(rows > 0, rows);
+    if (rows == 1) return weft__add_copy(s, from.first, to.first, count, 1, before1, before2);
+    return schedule_add(s, step, before1, before2);
+}
+
+void weft__copy_rows(const weft__schedule *s, const weft__step *step, char *out, const char *a, size_t first,
+                     size_t end)
+{
+    const size_t bytes = step->count * s->element;
+    out += (ptrdiff_t)first * step->apart.out;
+    a += (ptrdiff_t)first * step->apart.a;
+    for (size_t row = first; row < end; row++, out += step->apart.out, a += step->apart.a)
+        memcpy(out, a, bytes);
+}
+
 int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__place to, size_t count,
                      double scale, int before1, int before2)
 {
@@ -339,6 +365,8 @@ static void print_step(const weft__step *step, FILE *to)
         print_place(step->a, to);
     }
     if (step->kind == WEFT__STEP_FOLD) fprintf(to, " of %d rows", step->rows);
+    if (step->kind == WEFT__STEP_COPY && step->rows > 1)
+        fprintf(to, " of %d rows by %td", step->rows, step->apart.a);
     if (step->kind == WEFT__STEP_REDUCE) {
         fputs(" op ", to);
         print_place(step->b, to);
@@ -347,6 +375,7 @@ static void print_step(const weft__step *step, FILE *to)
         fputs(" -> ", to);
         print_place(step->out, to);
     }
+    if (step->kind == WEFT__STEP_COPY && step->rows > 1) fprintf(to, " by %td", step->apart.out);
     if (step->scale != 1) fprintf(to, " scaled by %g", step->scale);
     if (step->token) fputs(" token", to);
 }

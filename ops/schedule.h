@@ -44,7 +44,8 @@ typedef struct weft__place {
 /* Every step moves `count` elements of the operation's type.
  * SEND from `a` to peer, which is a rank; RECV from peer into `out`; the k-th send of a to b with one tag matches the k-th
  * receive from a at b with that tag (the builders here use a tag once for each pair and direction).
- * COPY: out = a, which may be the same place.  REDUCE: out = a op b, with a left of b; out may be a or b.
+ * COPY: out = a, which may be the same place; of rows > 1 each row of count elements, those of `a` and of `out` each so many
+ * bytes apart, and not where the others are.  REDUCE: out = a op b, with a left of b; out may be a or b.
  * FOLD: out = row op row op ... from left to right, of `rows` rows of count elements that lie one behind the
  * other from a on; rounds once.  `scale` multiplies what these write (1: nothing).  count 0 is allowed
  * everywhere. */
@@ -52,8 +53,14 @@ typedef struct weft__step {
     weft__step_kind kind;
     int peer;
     uint32_t tag;
-    int rows;
-    weft__place a, b, out;
+    int rows; /* FOLD, COPY */
+    weft__place a, out;
+    union {
+        weft__place b; /* REDUCE */
+        struct {
+            ptrdiff_t a, out;
+        } apart; /* COPY of several rows, from where one begins to where the next does */
+    };
     size_t count;
     double scale;
     bool token;     /* SEND, RECV: of nothing, and only to see that all mean the same */
@@ -135,6 +142,13 @@ int weft__add_recv(weft__schedule *s, int peer, uint32_t tag, weft__place to, si
                    int before2);
 int weft__add_copy(weft__schedule *s, weft__place from, weft__place to, size_t count, double scale,
                    int before1, int before2);
+/* The first of several rows, and how many elements later the next one begins. */
+typedef struct weft__rows {
+    weft__place first;
+    ptrdiff_t apart;
+} weft__rows;
+int weft__add_copy_rows(weft__schedule *s, weft__rows from, weft__rows to, int rows, size_t count,
+                        int before1, int before2);
 int weft__add_reduce(weft__schedule *s, weft__place a, weft__place b, weft__place to, size_t count,
                      double scale, int before1, int before2);
 int weft__add_fold(weft__schedule *s, weft__place rows, int n, weft__place to, size_t count, double scale);
@@ -215,6 +229,9 @@ typedef struct weft__opened {
 /* Then: that block, with its waits; what is under way in the other one is where it was.  op: as it was made for.  Of such a
  * schedule there is one run.  count -1: no memory (weft_last_error is set). */
 weft__opened weft__schedule_advance(weft__schedule *s, const weft__op *op, int *waits);
+/* Rows `first` to before `end` of a COPY of several, by where its own first ones are. */
+void weft__copy_rows(const weft__schedule *s, const weft__step *step, char *out, const char *a, size_t first,
+                     size_t end);
 /* One step a line, for golden traces: "3: recv 128 from 2 tag 1 -> tmp+0 (after 1)". */
 void weft__schedule_print(const weft__schedule *s, FILE *to);
 #endif

@@ -50,7 +50,7 @@ struct weft__run {
     char *tmp;          /* NULL too where an idle run gave it up */
     int *waits, *queue; /* predecessors left; steps that are ready */
     int head, tail, remaining;
-    size_t done; /* elements of the step at the head that are done */
+    size_t done; /* elements, or of a copy of several rows rows, of the step at the head that are done */
     bool stepping, stopped;
     weft_status failed;
     int failed_step;
@@ -389,9 +389,27 @@ static void compute(const weft__run *run, const weft__step *st, size_t offset, s
     }
 }
 
+static bool work_rows(weft__run *run, const weft__step *st)
+{
+    const size_t rows = (size_t)st->rows, left = rows - run->done,
+                 most = CHUNK_BYTES / (st->count * run->schedule->element);
+    const size_t end = run->done + (left < most ? left : most ? most : 1);
+    weft__copy_rows(run->schedule, st, at(run, st->out), at(run, st->a), run->done, end);
+    run->done = end;
+    if (end < rows) return false;
+    run->done = 0;
+    return true;
+}
+
+static bool has_rows(const weft__step *st)
+{
+    return st->kind == WEFT__STEP_COPY && st->rows > 1 && st->count;
+}
+
 /* One chunk of the copy or reduction at the head of the queue.  True: the step is done. */
 static bool work(weft__run *run, const weft__step *st)
 {
+    if (has_rows(st)) return work_rows(run, st);
     size_t element = run->schedule->element, left = st->count - run->done;
     size_t most = CHUNK_BYTES / element / (st->kind == WEFT__STEP_FOLD ? (size_t)st->rows : 1);
     size_t count = left < most ? left : most ? most : 1;
@@ -452,7 +470,7 @@ static size_t work_off(weft__run *run, size_t moved)
             issue(run, step);
             continue;
         }
-        moved += st->count * run->schedule->element;
+        moved += st->count * run->schedule->element * (has_rows(st) ? (size_t)st->rows : 1);
         if (work(run, st)) {
             run->head++;
             step_done(run, step);

@@ -10,6 +10,8 @@
 #include <string.h>
 
 enum { RANKS = 5, ALGORITHMS_MOST = 6, LIST_BYTES = 512 };
+/* Elements of a block, of which copying two takes more than one pass (runtime/host/host_schedule.c). */
+enum { LONG_COUNT = 70001 };
 
 /* What may be asked for.  By rounds needs shared memory. */
 static const struct algorithms {
@@ -68,7 +70,7 @@ static void run(weft_group *group, const collective *what, char algorithm[32])
 
 static void run_kind(weft_group *group, collective_kind kind, const request *r, uint64_t *seed)
 {
-    static const size_t counts[] = {67, 20011, 0};
+    static const size_t counts[] = {67, 20011, LONG_COUNT, 0};
     int size = weft_group_size(group);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         for (int in_place = 0; in_place < 2; in_place++) {
@@ -81,7 +83,9 @@ static void run_kind(weft_group *group, collective_kind kind, const request *r, 
                                .in_place = in_place,
                                .seed = ++*seed};
             if (kind == BARRIER && (i || in_place)) continue;
-            if (counts[i] > 67 && (in_place || size > 3)) continue;
+            if (counts[i] == LONG_COUNT ? kind != ALL_TO_ALL || size != 4 : counts[i] > 67 && size > 3)
+                continue;
+            if (counts[i] > 67 && in_place) continue;
             run(group, &what, algorithm);
             if (size == 1)
                 CHECK_TEXT(algorithm, "local");

@@ -19,11 +19,11 @@ void sim_events_add(sim_events *e, sim_event event)
 {
     size_t at = e->n++;
     if (e->n > e->room) {
-        e->room = e->room ? 2 * e->room : 1024;
+        e->room = e->room ? 2 * e->room : 16;
         e->heap = realloc(e->heap, e->room * sizeof *e->heap);
         assert_non_null(e->heap);
     }
-    event.number = e->numbers++;
+    if (!event.number) event.number = ++e->numbers;
     for (; at > 0 && comes_before(&event, &e->heap[(at - 1) / 2]); at = (at - 1) / 2)
         e->heap[at] = e->heap[(at - 1) / 2];
     e->heap[at] = event;

@@ -8,12 +8,13 @@ typedef struct sim_step_ref {
     int rank, step;
 } sim_step_ref;
 
-/* A step that may start, or a message whose both sides have started. */
+/* A step that may start; a message whose both sides have started; or what carries messages is free. */
 typedef struct sim_event {
     double when;
-    double since;      /* of those at one time what has waited longest comes first */
-    uint64_t number;   /* and then what came first */
-    sim_step_ref a, b; /* the step, b.rank -1; or the sending and the receiving one */
+    double since;        /* of those at one time what has waited longest comes first */
+    uint64_t number;     /* and then what came first */
+    sim_step_ref a, b;   /* the step, b.rank -1; or the sending and the receiving one */
+    struct sim_way *way; /* of a message: for which it has waited, or NULL; no step: which is free */
 } sim_event;
 
 typedef struct sim_events {
@@ -22,7 +23,7 @@ typedef struct sim_events {
     uint64_t numbers;
 } sim_events;
 
-void sim_events_add(sim_events *e, sim_event event); /* numbers it */
+void sim_events_add(sim_events *e, sim_event event); /* numbers it, unless it has come before */
 sim_event sim_events_next(sim_events *e);            /* n > 0 */
 void sim_events_free(sim_events *e);
 #endif

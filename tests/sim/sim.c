@@ -12,10 +12,16 @@
 
 #include <cmocka.h>
 
-/* What carries or does one thing at a time, each way. */
+/* One way of what carries one thing at a time. */
+typedef struct sim_way {
+    double free; /* when it may next */
+    size_t bytes;
+    sim_events waiting; /* messages, the one that may first */
+    bool is_awaited;    /* one of these, or that it is free, is among the events */
+} sim_way;
+
 typedef struct port {
-    double out, in; /* when it may next */
-    size_t out_bytes, in_bytes;
+    sim_way out, in;
 } port;
 
 typedef struct at_rank {
@@ -36,7 +42,8 @@ typedef struct sim {
     port *hosts;
     sim_random random;
     const sim_network *network;
-    double now;
+    double now;   /* when the last step was done so far */
+    double clock; /* by it: of what happens now */
     sim_meeting *meeting;
     sim_events events;      /* by the clock */
     sim_step_ref *runnable; /* by chance: all predecessors done, not started */
@@ -85,6 +92,9 @@ static void compute(const at_rank *r, const weft__step *step)
         const void *const sources[] = {source(r, step->a), source(r, step->b)};
         weft__reduce_kernel(r->op->dtype, r->op->reduction)(target(r, step->out), sources, 2, step->count,
                                                             step->scale);
+    } else if (step->kind == WEFT__STEP_COPY && step->rows > 1) {
+        weft__copy_rows(r->s, step, (char *)target(r, step->out), (const char *)source(r, step->a), 0,
+                        (size_t)step->rows);
     } else if (step->scale != 1) {
         weft__scale(target(r, step->out), source(r, step->a), step->count, r->op->dtype, step->scale);
     } else {
@@ -144,7 +154,8 @@ static double cost_of(const sim *m, sim_step_ref ref)
     const weft__step *step = step_at(m, ref);
     double bytes = (double)bytes_of(m, ref);
     if (!m->network) return 0;
-    if (step->kind == WEFT__STEP_COPY) return bytes * m->network->copy_per_byte;
+    if (step->kind == WEFT__STEP_COPY)
+        return bytes * m->network->copy_per_byte * (step->rows > 1 ? step->rows : 1);
     return bytes * m->network->reduce_per_byte * (step->kind == WEFT__STEP_FOLD ? step->rows : 1);
 }
 
@@ -210,12 +221,12 @@ static int host_of(const sim *m, int rank)
 }
 
 /* Between hosts their interfaces carry it, within one the ranks themselves. */
-static bool ports_of(const sim *m, sim_event message, port **from, port **to)
+static bool ways_of(const sim *m, sim_event message, sim_way **from, sim_way **to)
 {
     const weft__step *send = step_at(m, message.a);
     bool far = m->g->seats && host_of(m, message.a.rank) != host_of(m, send->peer);
-    *from = far ? &m->hosts[host_of(m, message.a.rank)] : &m->ranks[message.a.rank].port;
-    *to = far ? &m->hosts[host_of(m, message.b.rank)] : &m->ranks[message.b.rank].port;
+    *from = far ? &m->hosts[host_of(m, message.a.rank)].out : &m->ranks[message.a.rank].port.out;
+    *to = far ? &m->hosts[host_of(m, message.b.rank)].in : &m->ranks[message.b.rank].port.in;
     return far;
 }
 
@@ -229,25 +240,49 @@ static void hand_over(sim *m, sim_event message)
     done(m, message.b, message.when);
 }
 
-/* At its time, unless its ports are still busy by then: it comes again when they will be free. */
+/* What waits for it comes again one after the other, from when it is free: among what comes at that time by how long each
+ * has waited, wherever it did. */
+static void await_way(sim *m, sim_way *w)
+{
+    sim_event next = {.when = later(w->free, m->clock), .since = -1, .b = {-1, -1}, .way = w};
+    if (w->is_awaited || !w->waiting.n) return;
+    if (w->free <= m->clock) {
+        next = sim_events_next(&w->waiting);
+        next.when = m->clock;
+        next.way = w;
+    }
+    w->is_awaited = true;
+    sim_events_add(&m->events, next);
+}
+
+/* It was awaited, and is free: that or the next that waits for it comes. */
+static void go_on(sim *m, sim_way *w)
+{
+    w->is_awaited = false;
+    await_way(m, w);
+}
+
+/* At its time, unless one of its ways is still busy by then: there it waits. */
 static void carry(sim *m, sim_event message)
 {
     const sim_network *n = m->network;
-    port *from, *to;
-    bool far = ports_of(m, message, &from, &to);
-    double leaves = later(message.when, later(from->out, to->in)), busy;
+    sim_way *from, *to, *busy, *waited = message.way;
+    bool far = ways_of(m, message, &from, &to);
     size_t bytes = bytes_of(m, message.a);
-    if (leaves > message.when) {
-        message.when = leaves;
-        sim_events_add(&m->events, message);
-        return;
+    busy = from->free > to->free ? from : to;
+    message.way = NULL;
+    if (busy->free > message.when) {
+        message.when = 0; /* all that wait there are in the order of `since` */
+        sim_events_add(&busy->waiting, message);
+        await_way(m, busy);
+    } else {
+        from->free = to->free = message.when + (double)bytes * (far ? n->far_per_byte : n->per_byte);
+        from->bytes += bytes;
+        to->bytes += bytes;
+        message.when = from->free + (far ? n->far_latency : n->latency);
+        hand_over(m, message);
     }
-    busy = leaves + (double)bytes * (far ? n->far_per_byte : n->per_byte);
-    from->out = to->in = busy;
-    from->out_bytes += bytes;
-    to->in_bytes += bytes;
-    message.when = busy + (far ? n->far_latency : n->latency);
-    hand_over(m, message);
+    if (waited) go_on(m, waited);
 }
 
 /* ---- the two orders ---- */
@@ -256,10 +291,13 @@ static void run_by_clock(sim *m)
 {
     while (m->events.n) {
         sim_event next = sim_events_next(&m->events);
-        if (next.b.rank < 0)
-            start(m, next.a);
-        else
+        m->clock = next.when;
+        if (next.b.rank >= 0)
             carry(m, next);
+        else if (next.way)
+            go_on(m, next.way);
+        else
+            start(m, next.a);
     }
 }
 
@@ -329,9 +367,17 @@ static void set_up(sim *m, const weft__selection *selection, sim_result *result)
             if (!m->ranks[i].s->steps[k].waits) may_start(m, (sim_step_ref){i, k}, 0);
 }
 
+static void port_free(port *p)
+{
+    sim_events_free(&p->out.waiting);
+    sim_events_free(&p->in.waiting);
+}
+
 static void clean_up(sim *m)
 {
+    for (int h = 0; h < sim_hosts(m->g); h++) port_free(&m->hosts[h]);
     for (int i = 0; i < m->g->played; i++) {
+        port_free(&m->ranks[i].port);
         free(m->ranks[i].tmp);
         free(m->ranks[i].waits);
         free(m->ranks[i].ready);
@@ -359,7 +405,7 @@ sim_result sim_run(const sim_group *g, const weft__selection *selection, const s
     result.time = m.now;
     for (int h = 0; h < sim_hosts(g); h++) {
         const port *p = &m.hosts[h];
-        size_t most = p->out_bytes > p->in_bytes ? p->out_bytes : p->in_bytes;
+        size_t most = p->out.bytes > p->in.bytes ? p->out.bytes : p->in.bytes;
         if (most > result.link_bytes) result.link_bytes = most;
     }
     clean_up(&m);
