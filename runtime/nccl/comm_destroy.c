@@ -139,8 +139,7 @@ static void abort_when_left(void *arg)
     pthread_mutex_unlock(&comm->lock);
     if (!keeps || !revoked) ended = abort_handles(comm);
     pthread_mutex_lock(&comm->lock);
-    comm->stays = !ended;
-    ending_to(comm, WEFT__COMM_ABORTED);
+    ending_to(comm, ended ? WEFT__COMM_ABORTED : WEFT__COMM_REFUSED);
     pthread_mutex_unlock(&comm->lock);
     weft__comm_unref(comm);
 }

@@ -252,7 +252,7 @@ bool weft__comm_outwait_abort_until(weft__comm *comm, int64_t deadline_ns)
 {
     bool waits = true, aborted;
     pthread_mutex_lock(&comm->lock);
-    while (!(aborted = atomic_load(&comm->state) == WEFT__COMM_ABORTED) && waits)
+    while (!(aborted = atomic_load(&comm->state) >= WEFT__COMM_ABORTED) && waits)
         waits = weft__nccl_cond_wait(&comm->changed, &comm->lock, deadline_ns);
     pthread_mutex_unlock(&comm->lock);
     return aborted;
@@ -267,12 +267,8 @@ void weft__comm_outwait_cause(weft__comm *comm)
 
 bool weft__comm_outwait_abort(weft__comm *comm)
 {
-    bool stays;
     weft__comm_outwait_abort_until(comm, WEFT__NCCL_NEVER);
-    pthread_mutex_lock(&comm->lock);
-    stays = comm->stays;
-    pthread_mutex_unlock(&comm->lock);
-    return !stays;
+    return atomic_load(&comm->state) == WEFT__COMM_ABORTED;
 }
 
 weft_status weft__comm_error(const char *call, ncclResult_t result, char *text, size_t bytes)

@@ -8,8 +8,9 @@
  *   QUIET     it is revoked: nothing of it runs, nobody is inside; NCCL has its memory still, as the abort that
  *             takes it back waits for whatever else the device does
  *   ABORTED   NCCL has nothing of it any more; what it had launched ends
+ *   REFUSED   NCCL has not aborted it, and that is not tried again: what had begun may go on, and write its handles
  *
- *   OPEN -> JOINING -> READY, and from each to DOOMED -> ABORTING -> [QUIET ->] ABORTED.
+ *   OPEN -> JOINING -> READY, and from each to DOOMED -> ABORTING -> [QUIET ->] ABORTED or REFUSED.
  *
  * Calls on a communicator are made by one thread at a time, in the order of asking: it has the turn.  Who asks
  * for an asynchronous error without a turn does so while nobody is inside, and the next turn waits for it: for
@@ -54,7 +55,8 @@ typedef enum weft__comm_state {
     WEFT__COMM_DOOMED,
     WEFT__COMM_ABORTING,
     WEFT__COMM_QUIET,
-    WEFT__COMM_ABORTED
+    WEFT__COMM_ABORTED,
+    WEFT__COMM_REFUSED
 } weft__comm_state;
 
 typedef enum weft__turn_state {
@@ -78,11 +80,10 @@ struct weft_backend_comm {
     bool was_ready;                  /* it was, when it was doomed */
     atomic_bool dropped;             /* the owner is not told anything any more */
     bool aborter;                    /* a thread sees to the abort */
-    bool stays; /* NCCL has refused that: what it had begun may go on, and write its handles */
-    weft__turn *turn, *turn_last; /* the first has it */
-    bool entered;                 /* and uses it */
-    unsigned lookers;             /* inside ncclCommGetAsyncError, or what takes no turn either */
-    _Atomic(ncclComm_t) handle;   /* an abort takes it, after the grace also from under who has the turn */
+    weft__turn *turn, *turn_last;    /* the first has it */
+    bool entered;                    /* and uses it */
+    unsigned lookers;                /* inside ncclCommGetAsyncError, or what takes no turn either */
+    _Atomic(ncclComm_t) handle;      /* an abort takes it, after the grace also from under who has the turn */
     _Atomic(ncclComm_t)
         root;           /* by callers, once handle is its part, likewise; NULL: handle is all there is */
     bool launches;      /* what is called on the handle is launched when the call returns */
