@@ -5,6 +5,7 @@
  * has told lies in one piece, and each member knows the tree without a word. */
 #ifndef WEFT_RUNTIME_SLOT_TREE_H
 #define WEFT_RUNTIME_SLOT_TREE_H
+#include "check.h"
 
 typedef struct weft__slot_branch {
     int first, count; /* its members; the first is its root */
@@ -31,6 +32,7 @@ static inline weft__slot_branch weft__slot_branch_of(int member, int size, int f
     weft__slot_branch b = {0, size, -1};
     while (b.first != member) {
         int rest = b.count - 1, at = member - b.first - 1;
+        WEFT__ASSERT(rest > 0 && at >= 0, member, size);
         b = weft__slot_branch_below(b, fan_out, ((at + 1) * weft__slot_branches(b, fan_out) - 1) / rest);
     }
     return b;
